@@ -1,0 +1,5 @@
+find_package(Threads REQUIRED)
+find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+if(RHIZOME_TESTS)
+    find_package(GTest REQUIRED)
+endif()

@@ -1,0 +1,28 @@
+# Compiler settings of every target, in one interface library.
+
+option(RHIZOME_TESTS "Build the tests" ON)
+set(RHIZOME_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
+
+# Not `native`: the instruction set belongs to the fingerprint of a run, so a cluster of unlike nodes
+# shares one build. x86-64-v3 (AVX2, FMA) has been in every server processor since 2015.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(rhizome_architecture x86-64-v3)
+else()
+    set(rhizome_architecture "")
+endif()
+set(RHIZOME_ARCHITECTURE "${rhizome_architecture}" CACHE STRING "Value of -march; empty: the compiler's own")
+
+add_library(rhizome_flags INTERFACE)
+target_compile_options(rhizome_flags INTERFACE
+    -Wall -Wextra -Wconversion -Wshadow -Werror
+    # a * b + c stays two roundings unless the code says std::fma: the same bits at every
+    # optimization level and vector width.
+    -ffp-contract=off)
+if(RHIZOME_ARCHITECTURE)
+    target_compile_options(rhizome_flags INTERFACE -march=${RHIZOME_ARCHITECTURE})
+endif()
+if(RHIZOME_SANITIZE)
+    target_compile_options(rhizome_flags INTERFACE
+        -fsanitize=${RHIZOME_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(rhizome_flags INTERFACE -fsanitize=${RHIZOME_SANITIZE})
+endif()

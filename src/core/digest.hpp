@@ -1,0 +1,31 @@
+// 128-bit digests (XXH3) of contents: to tell whether two runs, files or tensors are equal. Fast and
+// well mixed, not meant against forgery.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rhizome {
+
+class Digest {
+  public:
+    Digest();
+    ~Digest();
+    Digest(Digest&&) noexcept;
+    Digest& operator=(Digest&&) noexcept;
+
+    void add(std::span<const std::byte> bytes);
+    /// The text and its length, so that ("ab", "c") and ("a", "bc") differ.
+    void add_text(std::string_view text);
+    /// 32 hexadecimal digits of all that was added so far.
+    [[nodiscard]] std::string hex() const;
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace rhizome

@@ -1,0 +1,29 @@
+// Lines for the person who watches a run. A value that main builds and passes down: there is no
+// global log, so a test or a simulated run reads its own.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace rhizome {
+
+class Log {
+  public:
+    using Sink = std::function<void(std::string_view line)>;
+
+    /// `sink` gets each line without its end.
+    explicit Log(Sink sink) : sink_{std::move(sink)} {}
+
+    void info(std::string_view text) const { sink_(text); }
+    void warn(std::string_view text) const { sink_("warning: " + std::string{text}); }
+
+  private:
+    Sink sink_;
+};
+
+/// Whole lines to a file descriptor, one write each, so that lines of several processes do not mix.
+[[nodiscard]] Log log_to(int descriptor);
+
+}  // namespace rhizome

@@ -1,0 +1,32 @@
+// Numbers to text and back, the same in every locale, and strict: what is not wholly a number of the
+// wanted kind is no number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rhizome {
+
+/// Decimal digits, for signed numbers a leading minus; nothing else, no overflow.
+[[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
+[[nodiscard]] std::optional<std::uint64_t> parse_unsigned(std::string_view text);
+/// A finite number in fixed or scientific notation.
+[[nodiscard]] std::optional<double> parse_number(std::string_view text);
+
+/// The shortest text that parses back to the same value.
+[[nodiscard]] std::string to_text(double value);
+/// With that many digits behind the point.
+[[nodiscard]] std::string to_fixed(double value, int digits);
+/// 950, 12.3k, 124.4M, 6.7G.
+[[nodiscard]] std::string to_short(double value);
+/// 7 s, 1:05, 2:03:09.
+[[nodiscard]] std::string to_duration(double seconds);
+
+/// The candidate at the smallest edit distance, if it is near enough to be what was meant.
+[[nodiscard]] std::optional<std::string> nearest(std::string_view word,
+                                                 std::span<const std::string> candidates);
+
+}  // namespace rhizome

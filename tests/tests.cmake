@@ -1,0 +1,1 @@
+rhizome_test(unit/core_philox_test LABELS unit USES core)
