@@ -12,12 +12,21 @@ else()
 endif()
 set(RHIZOME_ARCHITECTURE "${rhizome_architecture}" CACHE STRING "Value of -march; empty: the compiler's own")
 
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O3 -g")
+set(CMAKE_CXX_FLAGS_RELEASE "-O3")
+
 add_library(rhizome_flags INTERFACE)
 target_compile_options(rhizome_flags INTERFACE
     -Wall -Wextra -Wconversion -Wshadow -Werror
     # a * b + c stays two roundings unless the code says std::fma: the same bits at every
     # optimization level and vector width.
-    -ffp-contract=off)
+    -ffp-contract=off
+    # Let loops with square roots use vector registers; changes no result.
+    -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # Wrong alarms on std::string at -O3 (GCC bug 105329).
+    target_compile_options(rhizome_flags INTERFACE -Wno-restrict)
+endif()
 if(RHIZOME_ARCHITECTURE)
     target_compile_options(rhizome_flags INTERFACE -march=${RHIZOME_ARCHITECTURE})
 endif()

@@ -22,6 +22,7 @@ struct GptConfig {
     friend bool operator==(const GptConfig&, const GptConfig&) = default;
 };
 
+/// A published or customary shape that can be asked for by name.
 struct GptSize {
     std::string_view name;
     std::int32_t blocks;

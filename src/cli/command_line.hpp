@@ -1,0 +1,31 @@
+// What the user asked the program `rhizome` to do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/options.hpp"
+#include "cli/run_config.hpp"
+
+namespace rhizome::cli {
+
+struct Command {
+    enum class Kind : std::uint8_t {
+        none,  // no command at all: help_text() to stderr, ExitCode::bad_config
+        help,
+        train_help,
+        version,
+        train,
+    };
+    Kind kind = Kind::none;
+    RunConfig config{};  // of train
+};
+
+/// `arguments` are those after the program's name. Throws ConfigError.
+[[nodiscard]] Command parse_command_line(const Arguments& arguments, const Environment& environment,
+                                         const ReadFile& read_file);
+
+/// Of main's third argument or of ::environ: null-terminated, "name=value".
+[[nodiscard]] Environment environment_of(const char* const* variables);
+
+}  // namespace rhizome::cli

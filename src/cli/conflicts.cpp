@@ -1,0 +1,179 @@
+// Rules between keys (find_conflict). Each key's own range is in the table of keys.
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <utility>
+
+#include "cli/keys.hpp"
+#include "cli/run_config.hpp"
+#include "core/error.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+using MaybeConflict = std::optional<Conflict>;
+
+/// key=value, as it stands in all messages.
+std::string said(const RunConfig& config, std::string_view name) {
+    const Key* key = find_key(name);
+    ENSURE(key != nullptr);
+    return key->name + "=" + key->print(config);
+}
+
+/// The product of positive factors, or the largest number where it does not fit.
+std::int64_t product(std::initializer_list<std::int64_t> factors) {
+    std::int64_t result = 1;
+    for (const std::int64_t factor : factors) {
+        if (__builtin_mul_overflow(result, factor, &result)) {
+            return std::numeric_limits<std::int64_t>::max();
+        }
+    }
+    return result;
+}
+
+/// The divisors of `number` next to `wish`, below and above: "2 or 4".
+std::string nearest_divisors(std::int64_t number, std::int64_t wish) {
+    std::int64_t below = 1;
+    std::int64_t above = number;
+    const auto consider = [&](std::int64_t divisor) {
+        if (divisor <= wish) below = std::max(below, divisor);
+        if (divisor >= wish) above = std::min(above, divisor);
+    };
+    for (std::int64_t i = 1; i * i <= number; ++i) {
+        if (number % i != 0) continue;
+        consider(i);
+        consider(number / i);
+    }
+    if (wish > number) return std::to_string(number);
+    return std::to_string(below) + " or " + std::to_string(above);
+}
+
+MaybeConflict check_divisions(const RunConfig& config) {
+    if (config.microbatches % config.lanes != 0) {
+        return Conflict{said(config, "lanes") + " (does not divide " +
+                            said(config, "microbatches") + "), take " +
+                            nearest_divisors(config.microbatches, config.lanes),
+                        {"lanes", "microbatches"}};
+    }
+    if (config.model.channels % config.model.heads != 0) {
+        return Conflict{said(config, "model.heads") + " (does not divide " +
+                            said(config, "model.channels") + "), take " +
+                            nearest_divisors(config.model.channels, config.model.heads),
+                        {"model.heads", "model.channels"}};
+    }
+    return std::nullopt;
+}
+
+MaybeConflict check_optimizer(const RunConfig& config) {
+    const model::OptimizerConfig& optimizer = config.optimizer;
+    if (optimizer.warmup_steps > optimizer.decay_steps) {
+        return Conflict{said(config, "optimizer.warmup_steps") + " (more than " +
+                            said(config, "optimizer.decay_steps") +
+                            "), warm up for fewer steps or decay until a later one",
+                        {"optimizer.warmup_steps", "optimizer.decay_steps", "steps"}};
+    }
+    if (optimizer.final_learning_rate > optimizer.learning_rate) {
+        return Conflict{said(config, "optimizer.final_learning_rate") + " (more than " +
+                            said(config, "optimizer.learning_rate") + "), take at most that",
+                        {"optimizer.final_learning_rate", "optimizer.learning_rate"}};
+    }
+    if (config.precision == DType::f32 && static_cast<float>(optimizer.epsilon) == 0.0F) {
+        return Conflict{said(config, "optimizer.epsilon") +
+                            " (is 0 in precision=fp32), take a larger one such as 1e-8",
+                        {"optimizer.epsilon", "precision"}};
+    }
+    return std::nullopt;
+}
+
+MaybeConflict check_vocabulary(const RunConfig& config) {
+    const std::int64_t vocabulary = config.model.vocabulary;
+    const std::vector<std::string> about{"model.vocabulary", "model.size", "data.format"};
+    if (config.data.format == data::Format::bytes && vocabulary < 256) {
+        return Conflict{said(config, "model.vocabulary") +
+                            " (data.format=bytes needs one for every byte), take at least 256",
+                        about};
+    }
+    if (config.data.format == data::Format::tokens && vocabulary > 65536) {
+        return Conflict{said(config, "model.vocabulary") +
+                            " (data.format=tokens holds 16-bit tokens), take at most 65536",
+                        about};
+    }
+    return std::nullopt;
+}
+
+/// The elements of something, as a product of keys.
+struct Extent {
+    std::string what;
+    std::vector<std::pair<std::string, std::int64_t>> factors;
+
+    [[nodiscard]] std::int64_t elements() const {
+        std::int64_t result = 1;
+        for (const auto& factor : factors) result = product({result, factor.second});
+        return result;
+    }
+};
+
+MaybeConflict check_extent(const Extent& extent, std::int64_t limit, const std::string& reason) {
+    if (extent.elements() <= limit) return std::nullopt;
+    Conflict conflict{};
+    for (const auto& [key, value] : extent.factors) {
+        if (!conflict.message.empty()) conflict.message += " times ";
+        conflict.message += key + "=" + std::to_string(value);
+        conflict.keys.push_back(key);
+    }
+    conflict.message += " (more than " + std::to_string(limit) + " " + extent.what + ", " + reason +
+                        "), make one of them smaller";
+    return conflict;
+}
+
+MaybeConflict check_extents(const RunConfig& config) {
+    const model::GptConfig& gpt = config.model;
+    const std::pair<std::string, std::int64_t> vocabulary{"model.vocabulary", gpt.vocabulary};
+    const std::pair<std::string, std::int64_t> context{"model.context", gpt.context};
+    const std::pair<std::string, std::int64_t> channels{"model.channels", gpt.channels};
+    const std::pair<std::string, std::int64_t> heads{"model.heads", gpt.heads};
+    const std::pair<std::string, std::int64_t> rows{"microbatch_size", config.microbatch_size};
+    const std::pair<std::string, std::int64_t> microbatches{"microbatches", config.microbatches};
+    const std::pair<std::string, std::int64_t> steps{"steps", config.steps};
+
+    struct Rule {
+        Extent extent;
+        std::int64_t limit;
+        std::string reason;
+    };
+    // Word 0 of the random numbers' counter is element / 4, in 32 bits (docs/MATHEMATICS.md).
+    constexpr std::int64_t drawn_max = std::int64_t{1} << 34;
+    const std::string drawn = "as far as random numbers reach";
+    // Eight bytes each, dozens of tensors in up to 2^16 layers: the bytes of a network in 63 bits.
+    constexpr std::int64_t kept_max = std::int64_t{1} << 38;
+    const std::string kept = "as far as memory is counted";
+    std::vector<Rule> rules{
+        {{"elements in a tensor", {vocabulary, channels}}, drawn_max, drawn},
+        {{"elements in a tensor", {context, channels}}, drawn_max, drawn},
+        {{"elements in a tensor", {rows, context, channels}}, kept_max / 4, kept},
+        {{"elements in a tensor", {rows, context, vocabulary}}, kept_max, kept},
+        {{"tokens in a run", {steps, microbatches, rows, context}},
+         std::numeric_limits<std::int64_t>::max() - 1,
+         "as far as tokens are counted"},
+    };
+    if (gpt.dropout > 0) {
+        rules.push_back({{"elements in a dropout", {rows, context, channels}}, drawn_max, drawn});
+        rules.push_back(
+            {{"elements in a dropout", {rows, heads, context, context}}, drawn_max, drawn});
+    }
+    for (const Rule& rule : rules) {
+        if (auto conflict = check_extent(rule.extent, rule.limit, rule.reason)) return conflict;
+    }
+    return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Conflict> find_conflict(const RunConfig& config) {
+    for (const auto& check : {check_divisions, check_optimizer, check_vocabulary, check_extents}) {
+        if (auto conflict = check(config)) return conflict;
+    }
+    return std::nullopt;
+}
+
+}  // namespace rhizome::cli

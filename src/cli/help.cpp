@@ -1,0 +1,129 @@
+#include "cli/help.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "cli/keys.hpp"
+#include "core/text.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+constexpr std::size_t columns = 100;
+
+/// `text` broken between words, each line after the first set in by `indent`; the first starts
+/// there already.
+std::string wrapped(std::string_view text, std::size_t indent) {
+    std::string result;
+    std::size_t column = indent;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(' '), text.size());
+        const std::string_view word = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (column > indent && column + 1 + word.size() > columns) {
+            result += "\n" + std::string(indent, ' ');
+            column = indent;
+        }
+        if (column > indent) result += ' ';
+        column += word.size() + (column > indent ? 1 : 0);
+        result += word;
+    }
+    return result;
+}
+
+std::string padded(std::string text, std::size_t width) {
+    text.resize(std::max(text.size(), width), ' ');
+    return text;
+}
+
+std::string right_aligned(const std::string& text, std::size_t width) {
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+std::string key_list(KeyKind kind) {
+    constexpr std::size_t indent = 34;
+    std::string list;
+    for (const Key& key : keys()) {
+        if (key.kind != kind) continue;
+        list += padded("  " + key.name, indent - 1) + " " +
+                wrapped(key.takes + "; default: " + key.default_text, indent) + "\n" +
+                std::string(indent, ' ') + wrapped(key.help, indent) + "\n";
+    }
+    return list;
+}
+
+std::string size_list() {
+    std::string list = "  name         parameters  blocks  channels  heads  context  vocabulary\n";
+    for (const model::GptSize& size : model::gpt_sizes) {
+        const std::string count = to_short(static_cast<double>(parameters(size)));
+        list += padded("  " + std::string{size.name}, 15) + right_aligned(count, 10) +
+                right_aligned(std::to_string(size.blocks), 8) +
+                right_aligned(std::to_string(size.channels), 10) +
+                right_aligned(std::to_string(size.heads), 7) +
+                right_aligned(std::to_string(size.context), 9) +
+                right_aligned(std::to_string(size.vocabulary), 12) + "\n";
+    }
+    return list;
+}
+
+}  // namespace
+
+std::string help_text() {
+    return R"(rhizome - trains deep networks, with the same weights however the work is divided
+
+usage:
+  rhizome train [--config FILE] [--KEY VALUE]...   train a network
+  rhizome train --help                             all keys, with ranges and defaults
+  rhizome --help                                   this page
+  rhizome --version                                the version
+
+example:
+  rhizome train --data.train book.txt --model.size gpt-0.8m --steps 500
+
+exit codes:
+  0  done
+  1  a bug in rhizome: please report it
+  2  command line, configuration file or environment is wrong
+  3  a data file is missing, damaged or does not fit the configuration
+  4  training diverged: loss or gradient is no longer finite
+)";
+}
+
+std::string train_help_text() {
+    return R"(usage: rhizome train [--config FILE] [--KEY VALUE]...
+
+Each key may be given in four places; the later wins over the earlier:
+  1. its default
+  2. the file named by --config, as `key = value`; a line `[model]` puts `model.` before the keys
+     that follow it, and # starts a comment
+  3. the environment: model.blocks is RHIZOME_MODEL_BLOCKS
+  4. a flag: --model.blocks 4 or --model.blocks=4
+A name that is no key is an error, in each of these places. So is a key given twice in one of them.
+
+Mathematics keys decide the weights: two runs that agree in them and in the content of the training
+data have the same weights after each step. A digest of them is printed at the start of a run.
+)" + key_list(KeyKind::mathematics) +
+           R"(
+Layout keys say how the work is done. Changing one changes the time or the memory that a run takes,
+or what it prints, but not its weights.
+)" + key_list(KeyKind::layout) +
+           R"(
+Sizes for model.size; parameters are those with tied embeddings:
+)" + size_list() +
+           R"(
+examples:
+  rhizome train --data.train book.txt --model.size gpt-0.8m --steps 500
+  RHIZOME_THREADS=8 rhizome train --config run.conf --optimizer.learning_rate 3e-4
+
+where run.conf could be:
+  data.train = shards/train_*.bin
+  data.format = tokens
+  [model]
+  size = gpt2
+  dropout = 0.1
+)";
+}
+
+std::string version_text() { return "rhizome " RHIZOME_VERSION "\n"; }
+
+}  // namespace rhizome::cli

@@ -1,0 +1,103 @@
+#include "cli/options.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <system_error>
+
+#include "cli/keys.hpp"
+#include "core/error.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+/// Where each key that was given stands; of several places the one that won.
+using Places = std::map<std::string, std::string, std::less<>>;
+
+void apply(const Setting& setting, RunConfig& config, Places& places) {
+    const Key* key = find_key(setting.key);
+    ENSURE(key != nullptr);
+    if (const auto problem = key->set(config, setting.value)) {
+        throw ConfigError{setting.where + "=" + shown(setting.value) + " (" + problem->reason +
+                          "), " + problem->hint};
+    }
+    places[setting.key] = setting.where;
+}
+
+/// A size first: what it stands for gives way to single keys of the same source, and wins over
+/// those of a weaker one.
+void apply_source(const std::vector<Setting>& settings, RunConfig& config, Places& places) {
+    for (const Setting& setting : settings) {
+        if (setting.key == "model.size") apply(setting, config, places);
+    }
+    for (const Setting& setting : settings) {
+        if (setting.key != "model.size") apply(setting, config, places);
+    }
+}
+
+std::string places_of(const std::vector<std::string>& keys, const Places& places) {
+    std::string list;
+    for (const std::string& key : keys) {
+        if (const auto place = places.find(key); place != places.end()) {
+            list += (list.empty() ? "" : "; ") + place->second;
+        }
+    }
+    return list.empty() ? "" : " [" + list + "]";
+}
+
+}  // namespace
+
+RunConfig parse_run_config(const Arguments& arguments, const Environment& environment,
+                           const ReadFile& read_file) {
+    std::vector<Setting> flags = flag_settings(arguments);
+    RunConfig config;
+    Places places;
+    const auto file = std::find_if(flags.begin(), flags.end(),
+                                   [](const Setting& flag) { return flag.key == "config"; });
+    if (file != flags.end()) {
+        const std::string path = file->value;
+        flags.erase(file);
+        apply_source(file_settings(path, read_file(path)), config, places);
+    }
+    apply_source(environment_settings(environment), config, places);
+    apply_source(flags, config, places);
+
+    if (config.data.train.empty()) {
+        throw ConfigError{
+            "data.train (no training data is named), write --data.train FILE, "
+            "RHIZOME_DATA_TRAIN=FILE, or data.train = FILE in the configuration"};
+    }
+    if (!places.contains("optimizer.decay_steps")) config.optimizer.decay_steps = config.steps;
+    if (!config.data.validation.empty()) config.data.validation_share = 0;
+    if (const auto conflict = find_conflict(config)) {
+        throw ConfigError{conflict->message + places_of(conflict->keys, places)};
+    }
+    return config;
+}
+
+std::string read_config_file(const std::string& path) {
+    constexpr std::size_t bytes_max = 1 << 20;
+    const std::string where = "--config=" + shown(path);
+    std::error_code error;
+    const auto status = std::filesystem::status(path, error);
+    if (std::filesystem::is_directory(status)) {
+        throw ConfigError{where + " (is a folder), name a file"};
+    }
+    errno = 0;
+    std::ifstream file{path, std::ios::binary};
+    std::string content(bytes_max + 1, '\0');
+    if (file) file.read(content.data(), static_cast<std::streamsize>(content.size()));
+    if (!file.is_open() || file.bad()) {
+        const std::string reason = std::generic_category().message(errno);
+        throw ConfigError{where + " (cannot be read: " + reason + "), check its name and rights"};
+    }
+    content.resize(static_cast<std::size_t>(file.gcount()));
+    if (content.size() > bytes_max) {
+        throw ConfigError{where + " (larger than a megabyte), name a configuration file"};
+    }
+    return content;
+}
+
+}  // namespace rhizome::cli

@@ -1,0 +1,25 @@
+// From what the user wrote to one RunConfig. Wins over what stands before it: defaults < file <
+// environment < flags. Everything unknown, doubled, empty or contradictory is an error that names
+// its place; nothing is ignored and nothing is guessed.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cli/run_config.hpp"
+#include "cli/sources.hpp"
+
+namespace rhizome::cli {
+
+/// Content of a configuration file; throws ConfigError.
+using ReadFile = std::function<std::string(const std::string& path)>;
+
+/// Pure but for `read_file`, which is called once if --config is given. `arguments` are those after
+/// the command. Throws ConfigError.
+[[nodiscard]] RunConfig parse_run_config(const Arguments& arguments, const Environment& environment,
+                                         const ReadFile& read_file);
+
+/// The real thing. A configuration file is a page of text: more than a megabyte is refused.
+[[nodiscard]] std::string read_config_file(const std::string& path);
+
+}  // namespace rhizome::cli

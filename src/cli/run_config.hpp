@@ -1,0 +1,69 @@
+// Everything a run needs to know, resolved: nothing is left open and no name is left to look up.
+// main builds one and passes parts of it down; after parsing nobody changes it. What each field
+// means and may be stands in the table of keys (keys.cpp), which also prints the help.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shape.hpp"
+#include "data/text_data.hpp"
+#include "model/gpt_config.hpp"
+#include "model/optimizer_config.hpp"
+
+namespace rhizome::cli {
+
+enum class DeviceKind : std::uint8_t { reference };
+enum class Recompute : std::uint8_t { none, all };
+
+struct RunConfig {
+    // --- mathematics: the weights after step k depend on these and on nothing else ---
+    std::string model_size;  // the name that was given, or empty; `model` holds what it stands for
+    model::GptConfig model;
+    DType precision = DType::f32;  // f32 or f64
+    std::uint64_t seed = 1;
+    std::int32_t microbatch_size = 8;  // samples in a microbatch
+    std::int32_t microbatches = 8;     // in a step
+    std::int32_t lanes = 4;            // divides microbatches
+    std::int64_t chunk_elements = 65536;
+    model::OptimizerConfig optimizer;
+
+    // --- both: format and share are mathematics, the paths are layout ---
+    data::DataConfig data;  // its share is 0 where a validation file is named
+
+    // --- layout: how the run is done, not what comes out ---
+    std::int32_t steps = 1000;
+    DeviceKind device = DeviceKind::reference;
+    std::int32_t threads = 1;
+    Recompute recompute = Recompute::none;
+    std::int32_t evaluate_interval = 100;     // steps; 0: only at the end
+    std::int32_t evaluate_microbatches = 32;  // at most
+    std::int32_t log_interval = 10;           // steps
+
+    friend bool operator==(const RunConfig&, const RunConfig&) = default;
+};
+
+/// A configuration file from which the same configuration is read again. Keys that are not given
+/// (a size, a validation file) are left out.
+[[nodiscard]] std::string to_text(const RunConfig& config);
+
+/// Equal for two runs exactly if they compute the same weights on the same kind of device: of all
+/// mathematics keys as they are resolved, and of the content of the training data (Datasets::
+/// train_digest). The name of a size does not enter, nor do paths.
+[[nodiscard]] std::string mathematics_digest(const RunConfig& config,
+                                             std::string_view train_digest);
+
+/// What two or more keys say against each other, each being right by itself.
+struct Conflict {
+    std::string message;            // problem (reason), hint
+    std::vector<std::string> keys;  // that it is about
+};
+
+/// The first of them, if any. A configuration without one is safe to run: no count leaves its
+/// integer type and no random number is drawn twice.
+[[nodiscard]] std::optional<Conflict> find_conflict(const RunConfig& config);
+
+}  // namespace rhizome::cli

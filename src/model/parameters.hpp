@@ -1,0 +1,45 @@
+// Memory for one tensor per parameter, shaped like the table of layers: the parameters themselves,
+// gradients, optimizer moments.
+#pragma once
+
+#include <vector>
+
+#include "core/layer_table.hpp"
+#include "device/device.hpp"
+#include "model/network.hpp"
+
+namespace rhizome::model {
+
+/// Does a tied tensor have memory of its own at its second use?
+enum class TiedTensors : std::uint8_t {
+    shared,   // no: parameters and moments, which are owned once
+    separate  // yes: gradients, which are summed per use before they are added
+};
+
+/// A set of tensors, one per parameter of the table, in one piece of device memory.
+class TensorSet {
+  public:
+    TensorSet(device::Device& device, const LayerTable& table, TiedTensors tied);
+
+    [[nodiscard]] device::Tensor at(TensorRef tensor) const;
+    [[nodiscard]] device::Tensor at(const LayerTable& table, ChunkRef chunk) const {
+        return at(chunk.tensor).slice(table.first_element_of(chunk), table.elements_of(chunk));
+    }
+    /// A layer's tensors in the order of its spec.
+    [[nodiscard]] std::span<const device::Tensor> of(LayerId layer) const {
+        return tensors_[layer.index()];
+    }
+    /// All of them as one vector, padding between tensors included.
+    [[nodiscard]] device::Tensor whole() const { return whole_; }
+
+  private:
+    device::Memory memory_;
+    device::Tensor whole_;
+    std::vector<std::vector<device::Tensor>> tensors_;  // by layer
+};
+
+/// Writes every owned parameter's initial values (docs/MATHEMATICS.md, The network).
+void initialize(device::Stream& stream, const Network& network, std::uint64_t seed,
+                const TensorSet& parameters);
+
+}  // namespace rhizome::model
