@@ -26,6 +26,7 @@ block()
             COMMAND ${CMAKE_COMMAND} -E env "MPI_HOME=${MPI_HOME}"
                 "RHIZOME_MPI_ACCEPT=${RHIZOME_MPI_ACCEPT}" ${PROJECT_SOURCE_DIR}/tools/find-mpi
             OUTPUT_VARIABLE answer ERROR_VARIABLE answer RESULT_VARIABLE failed)
+        string(REPLACE ";" "," answer "${answer}")
         foreach(key mpicxx mpirun version)
             string(TOUPPER ${key} KEY)
             string(REGEX MATCH "(^|\n)${key}=([^\n]*)" line "${answer}")

@@ -1,4 +1,5 @@
 rhizome_test(unit/core_philox_test LABELS unit USES core)
+rhizome_test(unit/engine_golden_test LABELS unit USES engine)
 rhizome_test(unit/data_mapped_file_test LABELS unit USES data)
 rhizome_test(unit/data_sequence_test LABELS unit USES data)
 rhizome_test(unit/data_text_data_test LABELS unit USES data)

@@ -77,7 +77,8 @@ MaybeConflict check_optimizer(const RunConfig& config) {
                             said(config, "optimizer.learning_rate") + "), take at most that",
                         {"optimizer.final_learning_rate", "optimizer.learning_rate"}};
     }
-    if (config.precision == DType::f32 && static_cast<float>(optimizer.epsilon) == 0.0F) {
+    constexpr double smallest = std::numeric_limits<float>::denorm_min();
+    if (config.precision == DType::f32 && optimizer.epsilon < smallest) {
         return Conflict{said(config, "optimizer.epsilon") +
                             " (is 0 in precision=fp32), take a larger one such as 1e-8",
                         {"optimizer.epsilon", "precision"}};
@@ -87,7 +88,7 @@ MaybeConflict check_optimizer(const RunConfig& config) {
 
 MaybeConflict check_vocabulary(const RunConfig& config) {
     const std::int64_t vocabulary = config.model.vocabulary;
-    const std::vector<std::string> about{"model.vocabulary", "model.size", "data.format"};
+    const std::vector<std::string> about{"model.vocabulary", "data.format"};
     if (config.data.format == data::Format::bytes && vocabulary < 256) {
         return Conflict{said(config, "model.vocabulary") +
                             " (data.format=bytes needs one for every byte), take at least 256",

@@ -19,7 +19,8 @@ constexpr std::int64_t count_max = std::numeric_limits<std::int32_t>::max();
 // `field` finds the place in a configuration: [](auto& c) -> auto& { return c.model.blocks; }
 
 template <class Field>
-Key whole(std::string name, KeyKind kind, WholeRange range, Field field, std::string help) {
+Key whole(std::string name, KeyKind kind, WholeRange range, std::string help, Field field,
+          std::string default_text = "") {
     const auto set = [range, field](RunConfig& config, std::string_view text) {
         std::int64_t value{};
         MaybeProblem problem = read_whole(text, range, value);
@@ -28,11 +29,12 @@ Key whole(std::string name, KeyKind kind, WholeRange range, Field field, std::st
         return problem;
     };
     const auto print = [field](const RunConfig& config) { return std::to_string(field(config)); };
-    return {std::move(name), kind, to_text(range), std::move(help), set, print, ""};
+    return {std::move(name),        kind, to_text(range), std::move(help), set, print,
+            std::move(default_text)};
 }
 
 template <class Field>
-Key real(std::string name, KeyKind kind, RealRange range, Field field, std::string help) {
+Key real(std::string name, KeyKind kind, RealRange range, std::string help, Field field) {
     const auto set = [range, field](RunConfig& config, std::string_view text) {
         return read_real(text, range, field(config));
     };
@@ -45,7 +47,7 @@ template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
 template <class Value, class Field>
-Key choice(std::string name, KeyKind kind, Choices<Value> choices, Field field, std::string help) {
+Key choice(std::string name, KeyKind kind, Choices<Value> choices, std::string help, Field field) {
     std::string takes;
     for (const auto& [word, value] : choices) takes += (takes.empty() ? "" : "|") + word;
     const auto set = [choices, takes, field](RunConfig& config, std::string_view text) {
@@ -68,7 +70,7 @@ Key choice(std::string name, KeyKind kind, Choices<Value> choices, Field field, 
 }
 
 template <class Field>
-Key path(std::string name, Field field, std::string help, std::string default_text) {
+Key path(std::string name, std::string help, Field field, std::string default_text) {
     const auto set = [field](RunConfig& config, std::string_view text) {
         return read_path(text, field(config));
     };
@@ -94,7 +96,7 @@ MaybeProblem set_size(RunConfig& config, std::string_view text) {
                                          : "`rhizome train --help` lists the sizes"};
 }
 
-Key size_key() {
+Key make_size_key() {
     return {
         "model.size",
         mathematics,
@@ -106,7 +108,7 @@ Key size_key() {
         "none"};
 }
 
-Key seed_key() {
+Key make_seed_key() {
     return {
         "seed",
         mathematics,
@@ -117,155 +119,164 @@ Key seed_key() {
         ""};
 }
 
-void add_model(std::vector<Key>& table) {
+std::vector<Key> model_keys() {
     using model::Tying;
-    table.push_back(size_key());
-    // The sampler's random numbers have layer number 65535; those below are embedding, blocks,
-    // final norm and head.
-    table.push_back(whole(
-        "model.blocks", mathematics, {1, 65532}, [](auto& c) -> auto& { return c.model.blocks; },
-        "Transformer blocks."));
-    // The largest matrix has 4 C C elements, and 2^34 can be drawn.
-    table.push_back(whole(
-        "model.channels", mathematics, {1, 65535},
-        [](auto& c) -> auto& { return c.model.channels; }, "Width of the network."));
-    table.push_back(whole(
-        "model.heads", mathematics, {1, 65535}, [](auto& c) -> auto& { return c.model.heads; },
-        "Attention heads; a divisor of model.channels."));
-    table.push_back(whole(
-        "model.context", mathematics, {1, 1 << 24},
-        [](auto& c) -> auto& { return c.model.context; }, "Tokens in a sample."));
-    table.push_back(whole(
-        "model.vocabulary", mathematics, {1, count_max},
-        [](auto& c) -> auto& { return c.model.vocabulary; },
-        "Different tokens: at least 256 for bytes, at most 65536 for tokens."));
-    table.push_back(choice(
-        "model.tied", mathematics, Choices<Tying>{{"true", Tying::tied}, {"false", Tying::untied}},
-        [](auto& c) -> auto& { return c.model.tying; },
-        "Whether the head is the token embedding, used again."));
-    table.push_back(real(
-        "model.dropout", mathematics, below_one, [](auto& c) -> auto& { return c.model.dropout; },
-        "Probability with which an activation is dropped in training."));
-    table.push_back(choice(
-        "precision", mathematics, Choices<DType>{{"fp32", DType::f32}, {"fp64", DType::f64}},
-        [](auto& c) -> auto& { return c.precision; },
-        "Type of weights, activations, gradients and optimizer state."));
+    return {
+        make_size_key(),
+        // The sampler's random numbers have layer number 65535; those below are embedding, blocks,
+        // final norm and head.
+        whole(
+            "model.blocks", mathematics, {1, 65532}, "Transformer blocks.",
+            [](auto& c) -> auto& { return c.model.blocks; }),
+        // The largest matrix has 4 C C elements, and 2^34 can be drawn.
+        whole(
+            "model.channels", mathematics, {1, 65535}, "Width of the network.",
+            [](auto& c) -> auto& { return c.model.channels; }),
+        whole(
+            "model.heads", mathematics, {1, 65535}, "Attention heads; a divisor of model.channels.",
+            [](auto& c) -> auto& { return c.model.heads; }),
+        whole(
+            "model.context", mathematics, {1, 1 << 24}, "Tokens in a sample.",
+            [](auto& c) -> auto& { return c.model.context; }),
+        whole(
+            "model.vocabulary", mathematics, {1, count_max},
+            "Different tokens: at least 256 for bytes, at most 65536 for tokens.",
+            [](auto& c) -> auto& { return c.model.vocabulary; }),
+        choice(
+            "model.tied", mathematics,
+            Choices<Tying>{{"true", Tying::tied}, {"false", Tying::untied}},
+            "Whether the head is the token embedding, used again.",
+            [](auto& c) -> auto& { return c.model.tying; }),
+        real(
+            "model.dropout", mathematics, below_one,
+            "Probability with which an activation is dropped in training.",
+            [](auto& c) -> auto& { return c.model.dropout; }),
+        choice(
+            "precision", mathematics, Choices<DType>{{"fp32", DType::f32}, {"fp64", DType::f64}},
+            "Type of weights, activations, gradients and optimizer state.",
+            [](auto& c) -> auto& { return c.precision; }),
+    };
 }
 
-void add_step(std::vector<Key>& table) {
+std::vector<Key> step_keys() {
     using data::Format;
-    table.push_back(choice(
-        "data.format", mathematics,
-        Choices<Format>{{"bytes", Format::bytes}, {"tokens", Format::tokens}},
-        [](auto& c) -> auto& { return c.data.format; },
-        "What data files hold: text, a token per byte, or 16-bit tokens."));
-    table.push_back(real(
-        "data.validation_share", mathematics, below_one,
-        [](auto& c) -> auto& { return c.data.validation_share; },
-        "Share of the samples, at the end of data.train, that is kept for "
-        "validation; becomes 0 when data.validation is given."));
-    table.push_back(seed_key());
-    table.push_back(whole(
-        "microbatch_size", mathematics, {1, count_max},
-        [](auto& c) -> auto& { return c.microbatch_size; }, "Samples in a microbatch."));
-    table.push_back(whole(
-        "microbatches", mathematics, {1, count_max},
-        [](auto& c) -> auto& { return c.microbatches; }, "Microbatches in a step."));
-    table.push_back(whole(
-        "lanes", mathematics, {1, count_max}, [](auto& c) -> auto& { return c.lanes; },
-        "Groups of microbatches whose gradients are summed first: the most "
-        "pipelines that can share a step; a divisor of microbatches."));
-    table.push_back(whole(
-        "chunk_elements", mathematics, {1, std::int64_t{1} << 34},
-        [](auto& c) -> auto& { return c.chunk_elements; },
-        "Elements in a chunk, the piece of a tensor that is owned, moved and "
-        "summed as one."));
+    return {
+        choice(
+            "data.format", mathematics,
+            Choices<Format>{{"bytes", Format::bytes}, {"tokens", Format::tokens}},
+            "What data files hold: text, a token per byte, or 16-bit tokens.",
+            [](auto& c) -> auto& { return c.data.format; }),
+        real(
+            "data.validation_share", mathematics, below_one,
+            "Share of the samples, at the end of data.train, that is kept for validation; becomes "
+            "0 when data.validation is given.",
+            [](auto& c) -> auto& { return c.data.validation_share; }),
+        make_seed_key(),
+        whole(
+            "microbatch_size", mathematics, {1, count_max}, "Samples in a microbatch.",
+            [](auto& c) -> auto& { return c.microbatch_size; }),
+        whole(
+            "microbatches", mathematics, {1, count_max}, "Microbatches in a step.",
+            [](auto& c) -> auto& { return c.microbatches; }),
+        whole(
+            "lanes", mathematics, {1, count_max},
+            "Groups of microbatches whose gradients are summed first: the most pipelines that can "
+            "share a step; a divisor of microbatches.",
+            [](auto& c) -> auto& { return c.lanes; }),
+        whole(
+            "chunk_elements", mathematics, {1, std::int64_t{1} << 34},
+            "Elements in a chunk, the piece of a tensor that is owned, moved and summed as one.",
+            [](auto& c) -> auto& { return c.chunk_elements; }),
+    };
 }
 
-void add_optimizer(std::vector<Key>& table) {
-    table.push_back(real(
-        "optimizer.learning_rate", mathematics, positive,
-        [](auto& c) -> auto& { return c.optimizer.learning_rate; },
-        "Learning rate at its peak, after the warm-up."));
-    table.push_back(real(
-        "optimizer.final_learning_rate", mathematics, not_negative,
-        [](auto& c) -> auto& { return c.optimizer.final_learning_rate; },
-        "Learning rate after the decay; at most the peak."));
-    table.push_back(whole(
-        "optimizer.warmup_steps", mathematics, {0, count_max},
-        [](auto& c) -> auto& { return c.optimizer.warmup_steps; },
-        "Steps in which the learning rate rises to its peak."));
-    table.push_back(whole(
-        "optimizer.decay_steps", mathematics, {0, count_max},
-        [](auto& c) -> auto& { return c.optimizer.decay_steps; },
-        "Step at which the cosine decay has reached the final rate; give it to "
-        "keep the weights the same for another number of steps."));
-    table.back().default_text = "steps";
-    table.push_back(real(
-        "optimizer.beta1", mathematics, below_one,
-        [](auto& c) -> auto& { return c.optimizer.beta1; },
-        "Share of AdamW's first moment that a step keeps."));
-    table.push_back(real(
-        "optimizer.beta2", mathematics, below_one,
-        [](auto& c) -> auto& { return c.optimizer.beta2; },
-        "Share of AdamW's second moment that a step keeps."));
-    table.push_back(real(
-        "optimizer.epsilon", mathematics, positive,
-        [](auto& c) -> auto& { return c.optimizer.epsilon; },
-        "AdamW's guard against division by zero."));
-    table.push_back(real(
-        "optimizer.weight_decay", mathematics, not_negative,
-        [](auto& c) -> auto& { return c.optimizer.weight_decay; },
-        "Decoupled decay of tensors of two or more dimensions."));
-    table.push_back(real(
-        "optimizer.clip_norm", mathematics, not_negative,
-        [](auto& c) -> auto& { return c.optimizer.clip_norm; },
-        "Largest norm of the whole gradient; 0 leaves it as it is."));
+std::vector<Key> optimizer_keys() {
+    return {
+        real(
+            "optimizer.learning_rate", mathematics, positive,
+            "Learning rate at its peak, after the warm-up.",
+            [](auto& c) -> auto& { return c.optimizer.learning_rate; }),
+        real(
+            "optimizer.final_learning_rate", mathematics, not_negative,
+            "Learning rate after the decay; at most the peak.",
+            [](auto& c) -> auto& { return c.optimizer.final_learning_rate; }),
+        whole(
+            "optimizer.warmup_steps", mathematics, {0, count_max},
+            "Steps in which the learning rate rises to its peak.",
+            [](auto& c) -> auto& { return c.optimizer.warmup_steps; }),
+        whole(
+            "optimizer.decay_steps", mathematics, {0, count_max},
+            "Step at which the cosine decay has reached the final rate; give it to keep the "
+            "weights the same for another number of steps.",
+            [](auto& c) -> auto& { return c.optimizer.decay_steps; }, "steps"),
+        real(
+            "optimizer.beta1", mathematics, below_one,
+            "Share of AdamW's first moment that a step keeps.",
+            [](auto& c) -> auto& { return c.optimizer.beta1; }),
+        real(
+            "optimizer.beta2", mathematics, below_one,
+            "Share of AdamW's second moment that a step keeps.",
+            [](auto& c) -> auto& { return c.optimizer.beta2; }),
+        real(
+            "optimizer.epsilon", mathematics, positive, "AdamW's guard against division by zero.",
+            [](auto& c) -> auto& { return c.optimizer.epsilon; }),
+        real(
+            "optimizer.weight_decay", mathematics, not_negative,
+            "Decoupled decay of tensors of two or more dimensions.",
+            [](auto& c) -> auto& { return c.optimizer.weight_decay; }),
+        real(
+            "optimizer.clip_norm", mathematics, not_negative,
+            "Largest norm of the whole gradient; 0 leaves it as it is.",
+            [](auto& c) -> auto& { return c.optimizer.clip_norm; }),
+    };
 }
 
-void add_layout(std::vector<Key>& table) {
-    table.push_back(path(
-        "data.train", [](auto& c) -> auto& { return c.data.train; },
-        "Training data: a file, or a pattern such as 'shards/*.bin'; relative to "
-        "the current folder.",
-        "required"));
-    table.push_back(path(
-        "data.validation", [](auto& c) -> auto& { return c.data.validation; },
-        "Validation data, likewise; without it, a share of the training data.", "none"));
-    table.push_back(whole(
-        "steps", layout, {1, count_max}, [](auto& c) -> auto& { return c.steps; },
-        "Optimizer steps until the run is done."));
-    table.push_back(choice(
-        "device", layout, Choices<DeviceKind>{{"reference", DeviceKind::reference}},
-        [](auto& c) -> auto& { return c.device; },
-        "What computes: reference is plain loops on the CPU."));
-    table.push_back(whole(
-        "threads", layout, {1, 1024}, [](auto& c) -> auto& { return c.threads; },
-        "Compute threads."));
-    table.push_back(choice(
-        "recompute", layout, Choices<Recompute>{{"none", Recompute::none}, {"all", Recompute::all}},
-        [](auto& c) -> auto& { return c.recompute; },
-        "Layers whose activations are computed again for the backward pass "
-        "instead of kept: less memory, more time."));
-    table.push_back(whole(
-        "evaluate.interval", layout, {0, count_max},
-        [](auto& c) -> auto& { return c.evaluate_interval; },
-        "Steps between two validations; 0 validates only at the end."));
-    table.push_back(whole(
-        "evaluate.microbatches", layout, {1, count_max},
-        [](auto& c) -> auto& { return c.evaluate_microbatches; },
-        "Microbatches in a validation, at most."));
-    table.push_back(whole(
-        "log.interval", layout, {1, count_max}, [](auto& c) -> auto& { return c.log_interval; },
-        "Steps between two lines of progress."));
+std::vector<Key> layout_keys() {
+    return {
+        path(
+            "data.train",
+            "Training data: a file, or a pattern such as 'shards/*.bin'; relative to the current "
+            "folder.",
+            [](auto& c) -> auto& { return c.data.train; }, "required"),
+        path(
+            "data.validation",
+            "Validation data, likewise; without it, a share of the training data.",
+            [](auto& c) -> auto& { return c.data.validation; }, "none"),
+        whole(
+            "steps", layout, {1, count_max}, "Optimizer steps until the run is done.",
+            [](auto& c) -> auto& { return c.steps; }),
+        choice(
+            "device", layout, Choices<DeviceKind>{{"reference", DeviceKind::reference}},
+            "What computes: reference is plain loops on the CPU.",
+            [](auto& c) -> auto& { return c.device; }),
+        whole(
+            "threads", layout, {1, 1024}, "Compute threads.",
+            [](auto& c) -> auto& { return c.threads; }),
+        choice(
+            "recompute", layout,
+            Choices<Recompute>{{"none", Recompute::none}, {"all", Recompute::all}},
+            "Layers whose activations are computed again for the backward pass instead of kept: "
+            "less memory, more time.",
+            [](auto& c) -> auto& { return c.recompute; }),
+        whole(
+            "evaluate.interval", layout, {0, count_max},
+            "Steps between two validations; 0 validates only at the end.",
+            [](auto& c) -> auto& { return c.evaluate_interval; }),
+        whole(
+            "evaluate.microbatches", layout, {1, count_max},
+            "Microbatches in a validation, at most.",
+            [](auto& c) -> auto& { return c.evaluate_microbatches; }),
+        whole(
+            "log.interval", layout, {1, count_max}, "Steps between two lines of progress.",
+            [](auto& c) -> auto& { return c.log_interval; }),
+    };
 }
 
 std::vector<Key> make_keys() {
     std::vector<Key> table;
-    add_model(table);
-    add_step(table);
-    add_optimizer(table);
-    add_layout(table);
+    for (const auto& group : {model_keys(), step_keys(), optimizer_keys(), layout_keys()}) {
+        table.insert(table.end(), group.begin(), group.end());
+    }
     for (Key& key : table) {
         if (key.default_text.empty()) key.default_text = key.print(RunConfig{});
     }

@@ -2,6 +2,7 @@
 // all read it, so a key that is added here is complete, and one that is not here does not exist.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -39,6 +40,11 @@ inline constexpr std::string_view variable_prefix = "RHIZOME_";
 
 /// model.blocks -> RHIZOME_MODEL_BLOCKS
 [[nodiscard]] std::string variable_of(std::string_view key);
+
+/// The key that stands for several, and those it sets.
+inline constexpr std::string_view size_key = "model.size";
+inline constexpr std::array<std::string_view, 5> keys_of_size{
+    "model.blocks", "model.channels", "model.heads", "model.context", "model.vocabulary"};
 
 /// The parameters of a size with tied embeddings.
 [[nodiscard]] std::int64_t parameters(const model::GptSize& size);

@@ -24,25 +24,27 @@ void apply(const Setting& setting, RunConfig& config, Places& places) {
                           "), " + problem->hint};
     }
     places[setting.key] = setting.where;
+    if (setting.key != size_key) return;
+    for (const std::string_view set : keys_of_size) places[std::string{set}] = setting.where;
 }
 
 /// A size first: what it stands for gives way to single keys of the same source, and wins over
 /// those of a weaker one.
 void apply_source(const std::vector<Setting>& settings, RunConfig& config, Places& places) {
     for (const Setting& setting : settings) {
-        if (setting.key == "model.size") apply(setting, config, places);
+        if (setting.key == size_key) apply(setting, config, places);
     }
     for (const Setting& setting : settings) {
-        if (setting.key != "model.size") apply(setting, config, places);
+        if (setting.key != size_key) apply(setting, config, places);
     }
 }
 
 std::string places_of(const std::vector<std::string>& keys, const Places& places) {
     std::string list;
     for (const std::string& key : keys) {
-        if (const auto place = places.find(key); place != places.end()) {
-            list += (list.empty() ? "" : "; ") + place->second;
-        }
+        const auto place = places.find(key);
+        if (place == places.end() || list.find(place->second) != std::string::npos) continue;
+        list += (list.empty() ? "" : "; ") + place->second;
     }
     return list.empty() ? "" : " [" + list + "]";
 }

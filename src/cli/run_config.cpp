@@ -33,7 +33,7 @@ std::string mathematics_digest(const RunConfig& config, std::string_view train_d
     // By name, so that the order of the help is free.
     std::vector<const Key*> sorted;
     for (const Key& key : keys()) {
-        if (key.kind == KeyKind::mathematics && key.name != "model.size") sorted.push_back(&key);
+        if (key.kind == KeyKind::mathematics && key.name != size_key) sorted.push_back(&key);
     }
     std::sort(sorted.begin(), sorted.end(),
               [](const Key* a, const Key* b) { return a->name < b->name; });

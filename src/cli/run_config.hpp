@@ -50,8 +50,8 @@ struct RunConfig {
 /// (a size, a validation file) are left out.
 [[nodiscard]] std::string to_text(const RunConfig& config);
 
-/// Equal for two runs exactly if they compute the same weights on the same kind of device: of all
-/// mathematics keys as they are resolved, and of the content of the training data (Datasets::
+/// Two runs with one digest compute the same weights on the same kind of device. It is made of all
+/// mathematics keys as they are resolved and of the content of the training data (Datasets::
 /// train_digest). The name of a size does not enter, nor do paths.
 [[nodiscard]] std::string mathematics_digest(const RunConfig& config,
                                              std::string_view train_digest);

@@ -112,7 +112,7 @@ std::vector<po::option> read_line(const std::string& section, std::string_view l
 /// `data.train = a#b` would silently be `a`.
 void refuse_comment_in_value(std::string_view line, const std::string& place) {
     const std::size_t hash = line.find('#');
-    if (hash == line.npos || hash == 0 || content_of(line).empty()) return;
+    if (hash == line.npos || hash == 0) return;
     if (line[hash - 1] == ' ' || line[hash - 1] == '\t') return;
     throw ConfigError{place + "`" + shown(line) +
                       "` (# starts a comment), put a blank before it; a value cannot hold one"};
@@ -176,14 +176,18 @@ std::vector<Setting> file_settings(const std::string& path, std::string_view con
     std::vector<Setting> settings;
     std::string section;
     std::size_t number = 0;
+    constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // some editors begin with it
+    if (content.starts_with(byte_order_mark)) content.remove_prefix(byte_order_mark.size());
     while (!content.empty()) {
         const std::size_t end = std::min(content.find('\n'), content.size());
         const std::string_view line = content.substr(0, end);
         content.remove_prefix(std::min(end + 1, content.size()));
         const std::string place = shown(path) + ":" + std::to_string(++number) + ": ";
 
+        const std::string_view text = content_of(line);
+        if (text.empty()) continue;
         refuse_comment_in_value(line, place);
-        if (const auto text = content_of(line); text.starts_with('[') && text.ends_with(']')) {
+        if (text.starts_with('[') && text.ends_with(']')) {
             if (text.size() == 2) throw ConfigError{place + "[] (names no section), name one"};
             section = text;
             continue;

@@ -46,12 +46,9 @@ std::optional<std::int64_t> guess_whole(std::string_view text) {
     return static_cast<std::int64_t>(*number);
 }
 
-Problem no_whole_number(std::string_view text, const std::string& range,
-                        std::optional<std::int64_t> guess) {
-    std::string reason = "no whole number";
-    if (text.find_first_of(blanks) != std::string_view::npos) reason += ": blanks inside";
-    if (guess) return {reason + ": write digits alone", "write " + std::to_string(*guess)};
-    return {reason, "take one in " + range};
+Problem no_whole_number(std::string_view text, const std::string& hint) {
+    const bool blank = text.find_first_of(blanks) != std::string_view::npos;
+    return {blank ? "no whole number: blanks inside" : "no whole number", hint};
 }
 
 }  // namespace
@@ -74,9 +71,10 @@ MaybeProblem read_whole(std::string_view text, WholeRange range, std::int64_t& v
     if (is_digits(text.substr(negative ? 1 : 0))) {
         return Problem{"outside " + range_text, "take a whole number in that range"};
     }
-    auto guess = guess_whole(text);
-    if (guess && !inside(*guess)) guess.reset();
-    return no_whole_number(text, range_text, guess);
+    if (const auto guess = guess_whole(text); guess && inside(*guess)) {
+        return no_whole_number(text, "write " + std::to_string(*guess));
+    }
+    return no_whole_number(text, "take one in " + range_text);
 }
 
 MaybeProblem read_unsigned(std::string_view text, std::uint64_t& value) {
@@ -89,9 +87,10 @@ MaybeProblem read_unsigned(std::string_view text, std::uint64_t& value) {
     if (is_digits(text) || parse_integer(text)) {
         return Problem{"outside " + range_text, "take a whole number in that range"};
     }
-    auto guess = guess_whole(text);
-    if (guess && *guess < 0) guess.reset();
-    return no_whole_number(text, range_text, guess);
+    if (const auto guess = guess_whole(text); guess && *guess >= 0) {
+        return no_whole_number(text, "write " + std::to_string(*guess));
+    }
+    return no_whole_number(text, "take one in " + range_text);
 }
 
 MaybeProblem read_real(std::string_view text, RealRange range, double& value) {

@@ -15,7 +15,7 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::int32_t magic_number = 20240520;
 constexpr std::int32_t format_version = 1;
-constexpr std::int64_t header_bytes = 256 * 4;
+constexpr std::int64_t header_bytes = 1024;  // 256 words
 constexpr std::int64_t token_bytes = 2;
 
 // A block is scanned twice, for the vocabulary and for the digest; the second time it is in cache.
@@ -70,7 +70,7 @@ std::int64_t tokens_of_header(const std::string& path, std::span<const std::byte
     return tokens;
 }
 
-/// Unrolled over a block of fixed size, so that the compiler makes vector instructions of it.
+/// The fixed size lets the compiler use vector instructions and nothing else.
 std::uint16_t largest(const std::array<std::uint16_t, block_tokens>& tokens) {
     std::uint16_t found = 0;
     for (const std::uint16_t token : tokens) found = std::max(found, token);
@@ -90,7 +90,7 @@ void widen(std::span<const std::byte> tokens, std::span<std::byte> row) {
 }  // namespace
 
 Sequence::Sequence(const std::string& path, Format format)
-    : path_{path}, file_{path}, format_{format}, tokens_{0} {
+    : path_{path}, file_{path}, format_{format} {
     switch (format_) {
         case Format::bytes:
             check_is_text(path_, file_.bytes());

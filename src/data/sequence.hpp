@@ -41,7 +41,7 @@ class Sequence {
     std::string path_;
     MappedFile file_;
     Format format_;
-    std::int64_t tokens_;
+    std::int64_t tokens_ = 0;
 };
 
 }  // namespace rhizome::data

@@ -39,7 +39,7 @@ TEST(MappedFile, HandsItsMappingOverWhenMoved) {
     EXPECT_EQ(text_of(moved), "first");
     first = std::move(second);
     EXPECT_EQ(text_of(first), "second");
-    EXPECT_TRUE(second.bytes().empty());
+    EXPECT_TRUE(second.bytes().empty());  // NOLINT(bugprone-use-after-move): that it is empty
 }
 
 TEST(MappedFile, NamesAMissingFile) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -14,7 +15,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr std::uint64_t seeds[] = {0, 1, 42, 0xFFFFFFFF, 0x0123456789ABCDEF, ~std::uint64_t{0}};
+constexpr std::array<std::uint64_t, 6> seeds{
+    0, 1, 42, 0xFFFFFFFF, 0x0123456789ABCDEF, std::numeric_limits<std::uint64_t>::max()};
 
 std::vector<std::int64_t> pass_of(std::uint64_t seed, std::uint32_t pass, std::int64_t samples) {
     std::vector<std::int64_t> order;

@@ -116,12 +116,18 @@ TEST(Sequence, RefusesATruncatedTokenFile) {
 
 TEST(Sequence, RefusesATokenFileLongerThanItsHeaderSays) {
     const TempFolder folder;
-    // Half a token too many, too.
+    // By half a token.
     const std::string path = folder.write("a.bin", token_file(counting(0, 100)) + "x");
     EXPECT_THAT([&] { Sequence(path, Format::tokens); },
                 ThrowsMessage<DataError>("token file " + path +
                                          " is longer than its header says (100 tokens make 1224 "
                                          "bytes, the file has 1225), copy or write it again"));
+}
+
+std::string outside(const std::string& path, std::size_t place, const std::string& token) {
+    return "token file " + path + " does not fit the vocabulary (token " + std::to_string(place) +
+           ", counted from 0, is " + token +
+           ", model.vocabulary=50257), raise model.vocabulary or name a file made for this one";
 }
 
 TEST(Sequence, FindsTheFirstTokenOutsideTheVocabulary) {
@@ -134,12 +140,8 @@ TEST(Sequence, FindsTheFirstTokenOutsideTheVocabulary) {
         const std::string path = folder.write("a.bin", token_file(tokens));
         const std::string found = place == 24999 ? "60000" : "50257";
         const Sequence sequence{path, Format::tokens};
-        EXPECT_THAT(
-            [&] { scan(sequence, 50257); },
-            ThrowsMessage<DataError>("token file " + path + " does not fit the vocabulary (token " +
-                                     std::to_string(place) + ", counted from 0, is " + found +
-                                     ", model.vocabulary=50257), raise "
-                                     "model.vocabulary or name a file made for this one"));
+        EXPECT_THAT([&] { scan(sequence, 50257); },
+                    ThrowsMessage<DataError>(outside(path, place, found)));
         EXPECT_NO_THROW(scan(sequence, 60001));
     }
 }

@@ -1,0 +1,85 @@
+#include "engine/gradient_sum.hpp"
+
+namespace rhizome::engine {
+
+using model::TensorSet;
+
+GradientSum::GradientSum(device::Device& device, const LayerTable& table, LaneShape lanes)
+    : device_{device}, table_{table}, lanes_{lanes} {}
+
+std::unique_ptr<TensorSet> GradientSum::take_set(device::Stream& stream) {
+    std::unique_ptr<TensorSet> set;
+    if (free_.empty()) {
+        set = std::make_unique<TensorSet>(device_, table_, model::TiedTensors::separate);
+    } else {
+        set = std::move(free_.back());
+        free_.pop_back();
+    }
+    stream.zero(set->whole());
+    return set;
+}
+
+const TensorSet& GradientSum::accumulator(device::Stream& stream, Microbatch microbatch) {
+    const Lane lane = lanes_.lane_of(microbatch);
+    OpenLane& open = open_[lane.value()];
+    ENSURE(microbatch.value() == lanes_.first_of(lane).value() + open.microbatches_done);
+    if (!open.sum) {
+        ENSURE(open.microbatches_done == 0);
+        open.sum = take_set(stream);
+    }
+    return *open.sum;
+}
+
+void GradientSum::done(device::Stream& stream, Microbatch microbatch) {
+    const Lane lane = lanes_.lane_of(microbatch);
+    const auto open = open_.find(lane.value());
+    ENSURE(open != open_.end() && open->second.sum != nullptr);
+    if (++open->second.microbatches_done < lanes_.length()) return;
+    // The lane stays in open_, without its set, so that no microbatch can come a second time.
+    add_subtree(stream, {lane.value(), lane.value() + 1}, std::move(open->second.sum));
+}
+
+void GradientSum::add_subtree(device::Stream& stream, LaneRange lanes,
+                              std::unique_ptr<TensorSet> sum) {
+    while (lanes.size() < lanes_.lanes) {
+        const LaneRange parent = parent_of(lanes_.lanes, lanes);
+        const bool is_left = lanes.first == parent.first;
+        const LaneRange sibling = is_left ? LaneRange{lanes.last, parent.last}
+                                          : LaneRange{parent.first, lanes.first};
+        auto other = complete_.extract(sibling);
+        if (other.empty()) break;
+        std::unique_ptr<TensorSet>& left = is_left ? sum : other.mapped();
+        std::unique_ptr<TensorSet>& right = is_left ? other.mapped() : sum;
+        stream.add(left->whole(), left->whole(), right->whole());
+        std::unique_ptr<TensorSet> added = std::move(left);
+        free_.push_back(std::move(right));
+        sum = std::move(added);
+        lanes = parent;
+    }
+    complete_.emplace(lanes, std::move(sum));
+}
+
+const TensorSet& GradientSum::by_use() const {
+    ENSURE(complete());
+    return *complete_.begin()->second;
+}
+
+void GradientSum::add_ties(device::Stream& stream) {
+    const TensorSet& sum = by_use();
+    for (const TensorRef owned : table_.owned()) {
+        for (const TensorRef use : table_.uses_of(owned)) {
+            if (use != owned) stream.add(sum.at(owned), sum.at(owned), sum.at(use));
+        }
+    }
+}
+
+void GradientSum::clear() {
+    for (auto& [lanes, set] : complete_) free_.push_back(std::move(set));
+    for (auto& [lane, open] : open_) {
+        if (open.sum) free_.push_back(std::move(open.sum));
+    }
+    complete_.clear();
+    open_.clear();
+}
+
+}  // namespace rhizome::engine

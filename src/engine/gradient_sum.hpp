@@ -1,0 +1,52 @@
+// The gradient of one step, summed in its one order: microbatches ascending within a lane, lanes in
+// the tree of core/lane_tree.hpp. Microbatches of different lanes may come in any order; as soon as
+// both children of a tree node are complete they become one, so few sets are alive at a time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "core/lane_tree.hpp"
+#include "model/parameters.hpp"
+
+namespace rhizome::engine {
+
+class GradientSum {
+  public:
+    GradientSum(device::Device& device, const LayerTable& table, LaneShape lanes);
+
+    /// What this microbatch adds its gradients to. Its predecessors in the lane must be done.
+    [[nodiscard]] const model::TensorSet& accumulator(device::Stream& stream,
+                                                      Microbatch microbatch);
+    void done(device::Stream& stream, Microbatch microbatch);
+
+    /// Are all microbatches in?
+    [[nodiscard]] bool complete() const { return complete_.contains({0, lanes_.lanes}); }
+    /// The step's gradient by use, all lanes added. Only when complete.
+    [[nodiscard]] const model::TensorSet& by_use() const;
+    /// Adds the gradients of each tied tensor's later uses to that of its owner, in layer order.
+    /// Once per step, last.
+    void add_ties(device::Stream& stream);
+    /// Begins the next step.
+    void clear();
+
+  private:
+    struct OpenLane {
+        std::unique_ptr<model::TensorSet> sum;
+        std::int32_t microbatches_done = 0;
+    };
+
+    std::unique_ptr<model::TensorSet> take_set(device::Stream& stream);
+    void add_subtree(device::Stream& stream, LaneRange lanes,
+                     std::unique_ptr<model::TensorSet> sum);
+
+    device::Device& device_;
+    const LayerTable& table_;
+    LaneShape lanes_;
+    std::map<std::int32_t, OpenLane> open_;  // lanes that have begun, by number
+    std::map<LaneRange, std::unique_ptr<model::TensorSet>> complete_;  // subtrees without a parent yet
+    std::vector<std::unique_ptr<model::TensorSet>> free_;
+};
+
+}  // namespace rhizome::engine
