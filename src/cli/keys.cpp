@@ -254,7 +254,7 @@ std::vector<Key> layout_keys() {
             [](auto& c) -> auto& { return c.threads; }),
         choice(
             "recompute", layout,
-            Choices<Recompute>{{"none", Recompute::none}, {"all", Recompute::all}},
+            Choices<engine::Recompute>{{"none", engine::Recompute::none}, {"all", engine::Recompute::all}},
             "Layers whose activations are computed again for the backward pass instead of kept: "
             "less memory, more time.",
             [](auto& c) -> auto& { return c.recompute; }),

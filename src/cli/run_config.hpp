@@ -11,13 +11,13 @@
 
 #include "core/shape.hpp"
 #include "data/text_data.hpp"
+#include "engine/recompute.hpp"
 #include "model/gpt_config.hpp"
 #include "model/optimizer_config.hpp"
 
 namespace rhizome::cli {
 
 enum class DeviceKind : std::uint8_t { reference };
-enum class Recompute : std::uint8_t { none, all };
 
 struct RunConfig {
     // --- mathematics: the weights after step k depend on these and on nothing else ---
@@ -38,7 +38,7 @@ struct RunConfig {
     std::int32_t steps = 1000;
     DeviceKind device = DeviceKind::reference;
     std::int32_t threads = 1;
-    Recompute recompute = Recompute::none;
+    engine::Recompute recompute = engine::Recompute::none;
     std::int32_t evaluate_interval = 100;     // steps; 0: only at the end
     std::int32_t evaluate_microbatches = 32;  // at most
     std::int32_t log_interval = 10;           // steps

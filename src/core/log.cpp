@@ -8,16 +8,17 @@ namespace rhizome {
 
 Log log_to(int descriptor) {
     return Log{[descriptor](std::string_view line) {
-        std::string text{line};
-        text += '\n';
-        std::size_t written = 0;
-        while (written < text.size()) {
-            const auto count = ::write(descriptor, text.data() + written, text.size() - written);
-            if (count < 0 && errno == EINTR) continue;
-            if (count <= 0) return;  // nobody reads: training matters more than its log
-            written += static_cast<std::size_t>(count);
-        }
+        write_all(descriptor, std::string{line} + "\n");
     }};
+}
+
+void write_all(int descriptor, std::string_view text) {
+    while (!text.empty()) {
+        const auto count = ::write(descriptor, text.data(), text.size());
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return;
+        text.remove_prefix(static_cast<std::size_t>(count));
+    }
 }
 
 }  // namespace rhizome

@@ -18,6 +18,7 @@ class Log {
 
     void info(std::string_view text) const { sink_(text); }
     void warn(std::string_view text) const { sink_("warning: " + std::string{text}); }
+    void error(std::string_view text) const { sink_("error: " + std::string{text}); }
 
   private:
     Sink sink_;
@@ -25,5 +26,9 @@ class Log {
 
 /// Whole lines to a file descriptor, one write each, so that lines of several processes do not mix.
 [[nodiscard]] Log log_to(int descriptor);
+
+/// All of `text`, however many writes it takes. If nobody can take it, it is lost in silence:
+/// training matters more than what it prints.
+void write_all(int descriptor, std::string_view text);
 
 }  // namespace rhizome

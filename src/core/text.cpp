@@ -65,6 +65,14 @@ std::string to_fixed(double value, int digits) {
     return {buffer.data(), end};
 }
 
+std::string to_text_short(double value) {
+    std::array<char, 32> buffer{};
+    const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                            std::chars_format::general, 3);
+    ENSURE(error == std::errc{});
+    return {buffer.data(), end};
+}
+
 std::string to_short(double value) {
     constexpr std::array units{"", "k", "M", "G", "T", "P"};
     std::size_t unit = 0;

@@ -20,6 +20,8 @@ namespace rhizome {
 [[nodiscard]] std::string to_text(double value);
 /// With that many digits behind the point.
 [[nodiscard]] std::string to_fixed(double value, int digits);
+/// With three significant digits: 0.001, 2.35e-05.
+[[nodiscard]] std::string to_text_short(double value);
 /// 950, 12.3k, 124.4M, 6.7G.
 [[nodiscard]] std::string to_short(double value);
 /// 7 s, 1:05, 2:03:09.

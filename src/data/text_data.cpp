@@ -140,8 +140,8 @@ class TextDataset final : public Dataset {
     std::array<TensorSpec, 2> fields_;
 };
 
-/// How many of the samples are split off. The product is in double, as the page's reader computes
-/// it.
+/// How many of the samples are split off. The product is rounded to double first, so 0.29 of 100
+/// samples is 28.
 std::int64_t split_off(double share, std::int64_t samples) {
     const auto split = static_cast<std::int64_t>(std::floor(share * static_cast<double>(samples)));
     if (share > 0 && split == 0) {

@@ -10,12 +10,11 @@
 #include <vector>
 
 #include "data/dataset.hpp"
+#include "engine/recompute.hpp"
 #include "model/network.hpp"
 #include "model/parameters.hpp"
 
 namespace rhizome::engine {
-
-enum class Recompute : std::uint8_t { none, all };
 
 class MicrobatchSlot {
   public:

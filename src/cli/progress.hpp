@@ -1,0 +1,66 @@
+// What a person sees of a training run: a line of progress, the evaluations, and a table at the end.
+// Where nobody can watch a line change, each is printed once and has no control characters.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/clock.hpp"
+#include "engine/train_loop.hpp"
+
+namespace rhizome::cli {
+
+struct ProgressConfig {
+    std::int32_t steps;
+    std::int64_t tokens_per_step;
+    std::int64_t samples_per_step;
+    std::int64_t samples_per_pass;
+    std::int32_t log_interval;  // steps between lines
+};
+
+enum class Screen : std::uint8_t {
+    lines,    // a file, a pipe, a batch job's log
+    terminal  // the current line may be written over
+};
+
+class Progress final : public engine::TrainObserver {
+  public:
+    using Write = std::function<void(std::string_view)>;
+
+    /// Time runs from here. `write` gets text as it is to appear, line ends included.
+    Progress(const ProgressConfig& config, Screen screen, const Clock& clock, Write write);
+
+    void on_step(const engine::StepResult& result) override;
+    void on_evaluation(std::int32_t steps, double loss) override;
+
+    /// The final table, without what only main knows; `extra` rows are added below.
+    [[nodiscard]] std::string table(
+        const std::vector<std::pair<std::string, std::string>>& extra) const;
+
+  private:
+    [[nodiscard]] double seconds() const;
+    [[nodiscard]] std::string step_line(const engine::StepResult& result, double seconds_now) const;
+    void print_line(const std::string& line);
+
+    struct Evaluation {
+        std::int32_t steps;
+        double loss;
+    };
+
+    ProgressConfig config_;
+    Screen screen_;
+    const Clock& clock_;
+    Write write_;
+    Nanoseconds start_;
+    std::optional<double> shown_at_;  // seconds; when the terminal's line was last written
+    bool line_open_ = false;          // a line without its end stands on the terminal
+    std::int32_t steps_done_ = 0;
+    std::deque<double> recent_losses_;
+    std::optional<Evaluation> last_;
+    std::optional<Evaluation> best_;
+};
+
+}  // namespace rhizome::cli
