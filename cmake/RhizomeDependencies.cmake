@@ -114,7 +114,11 @@ function(rhizome_say_all)
     if(NOT RHIZOME_ARCHITECTURE)
         set(instruction_set "the compiler's own instruction set")
     endif()
-    message(STATUS "rhizome ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${CMAKE_CXX_COMPILER_ID} "
+    set(build_type "${CMAKE_BUILD_TYPE}")
+    if(NOT build_type)
+        set(build_type "no build type, so not optimized")
+    endif()
+    message(STATUS "rhizome ${PROJECT_VERSION}: ${build_type}, ${CMAKE_CXX_COMPILER_ID} "
         "${CMAKE_CXX_COMPILER_VERSION}, ${instruction_set}, with${rhizome_summary}")
 endfunction()
 cmake_language(DEFER CALL rhizome_say_all)

@@ -76,7 +76,8 @@ std::string to_text_short(double value) {
 std::string to_short(double value) {
     constexpr std::array units{"", "k", "M", "G", "T", "P"};
     std::size_t unit = 0;
-    while (std::abs(value) >= 999.95 && unit + 1 < units.size()) {
+    // What would be rounded to 1000 belongs to the next unit; plain numbers show no tenths.
+    while (std::abs(value) >= (unit == 0 ? 999.5 : 999.95) && unit + 1 < units.size()) {
         value /= 1000;
         ++unit;
     }

@@ -301,7 +301,8 @@ class ReferenceStream final : public Stream {
         const auto scale = static_cast<T>(step.gradient_scale);
         const auto first_correction = static_cast<T>(step.first_correction);
         const auto second_correction = static_cast<T>(step.second_correction);
-        pool_.run(elements, [&](std::int64_t first, std::int64_t last) {
+        // By value: for all the compiler knows, a reference to `rate` might point into p.
+        pool_.run(elements, [=](std::int64_t first, std::int64_t last) {
             for (std::int64_t i = first; i < last; ++i) {
                 const T g = gradient[i] * scale;
                 m[i] = beta1 * m[i] + other1 * g;

@@ -44,7 +44,8 @@ using Wide [[gnu::vector_size(32)]] = T;
 /// One tile: `a` is (inner, tile_rows), `b` is (inner, tile_columns), both packed.
 template <class T>
 void multiply_tile(Matrix<T> c, const T* a, const T* b, std::int64_t inner, Start start) {
-    constexpr std::int64_t wides = tile_columns<T> * sizeof(T) / sizeof(Wide<T>);
+    constexpr std::int64_t lanes = sizeof(Wide<T>) / sizeof(T);
+    constexpr std::int64_t wides = tile_columns<T> / lanes;
     T plain[tile_rows][tile_columns<T>] = {};
     if (start == Start::old) {
         for (std::int64_t i = 0; i < c.rows; ++i) {
@@ -55,7 +56,9 @@ void multiply_tile(Matrix<T> c, const T* a, const T* b, std::int64_t inner, Star
     std::memcpy(sum, plain, sizeof sum);
     for (std::int64_t k = 0; k < inner; ++k, a += tile_rows, b += tile_columns<T>) {
         Wide<T> row[wides];
-        std::memcpy(row, b, sizeof row);
+        for (std::int64_t j = 0; j < wides; ++j) {  // one by one: each is one load
+            std::memcpy(&row[j], b + j * lanes, sizeof row[j]);
+        }
 #pragma GCC unroll 6
         for (std::int64_t i = 0; i < tile_rows; ++i) {
 #pragma GCC unroll 2

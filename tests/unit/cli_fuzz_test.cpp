@@ -106,7 +106,7 @@ TEST(Mutations, OfAValidRunParseOrSayWhy) {
                 break;
             }
             default:
-                written.file = mutator.change(*written.file);
+                written.file = mutator.change(written.file);
         }
         const std::string message = outcome(written);
         ASSERT_FALSE(HasFailure());

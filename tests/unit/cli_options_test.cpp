@@ -216,7 +216,7 @@ TEST(Keys, GivenTwiceInOneSourceAreErrors) {
               "RHIZOME_LANES=2 (given before: RHIZOME_LANES=2), keep one");
     EXPECT_EQ(message_of({.file = "model.heads = 2\n[model]\nheads = 4\n"}),
               "run.conf:3: model.heads=4 (given before: run.conf:1: model.heads=2), keep one");
-    EXPECT_THAT(message_of({.flags = {"--config", "run.conf"}, .file = ""}),
+    EXPECT_THAT(message_of({.flags = {"--config", "run.conf"}, .file = "\n"}),
                 HasSubstr("--config=run.conf (given before"));
 }
 
@@ -264,7 +264,10 @@ TEST(ConfigurationFiles, HaveSectionsCommentsAndBlanks) {
     EXPECT_EQ(config.optimizer.beta1, 0.8);
 }
 
-TEST(ConfigurationFiles, MayBeEmpty) { EXPECT_EQ(message_of({.file = ""}), ""); }
+TEST(ConfigurationFiles, MayBeEmpty) {
+    EXPECT_EQ(message_of({.flags = {"--config", "run.conf"}}), "");
+    EXPECT_EQ(message_of({.file = "\n# nothing\n"}), "");
+}
 
 TEST(ConfigurationFiles, KeepBlanksAndEqualsSignsInsideAPath) {
     const RunConfig config = parse_with_data({.file = "data.validation = my books/a=b.txt\n"});

@@ -1,7 +1,6 @@
 // Parsing without a process: flags, variables and the one configuration file are arguments.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,14 +12,15 @@ namespace rhizome::cli {
 struct Written {
     Arguments flags{};
     Environment environment{};
-    std::optional<std::string> file{};  // content of run.conf
+    std::string file{};  // content of run.conf; empty: there is none
 };
 
 inline RunConfig parse(Written written) {
-    if (written.file) written.flags.insert(written.flags.begin(), {"--config", "run.conf"});
+    if (!written.file.empty())
+        written.flags.insert(written.flags.begin(), {"--config", "run.conf"});
     const auto read = [&written](const std::string& path) {
-        if (path != "run.conf" || !written.file) throw ConfigError{"no file " + path};
-        return *written.file;
+        if (path != "run.conf") throw ConfigError{path + " (not there), name run.conf"};
+        return written.file;
     };
     return parse_run_config(written.flags, written.environment, read);
 }

@@ -55,7 +55,7 @@ TEST(Keys, HaveEnvironmentVariablesOfTheirOwn) {
 }
 
 TEST(Keys, MayBeGivenInEverySourceWithTheSameResult) {
-    const RunConfig other = parse_with_data({.flags = {"--seed=9", "--model.size=gpt-3m"}});
+    const RunConfig other = parse_with_data({.flags = {"--seed=9", "--model.size=gpt-0.8m"}});
     for (const Key& key : keys()) {
         const std::string value = key.print(other);
         if (value.empty() || key.name == "data.train") continue;
@@ -235,7 +235,7 @@ TEST(Digest, CountsTheShareOfAValidationSetOnlyIfOneIsSplitOff) {
 
 // States of earlier versions carry such digests: whoever changes this number makes them foreign.
 TEST(Digest, OfTheDefaultsStaysWhatItWas) {
-    EXPECT_EQ(mathematics_digest(parse_with_data({}), "t"), "GOLDEN");
+    EXPECT_EQ(mathematics_digest(parse_with_data({}), "t"), "ffd43c79746bc25f9da991ebaa69c965");
 }
 
 // --- conflicts ---

@@ -1,0 +1,44 @@
+# Thin front end: a target is one preset of CMake or one tool. `make help` lists them.
+.PHONY: help cpu release asan tsan cuda setup demo test tidy format bench install clean
+.DEFAULT_GOAL := cpu
+# In the order of writing: `setup` before the build that needs it. The build itself runs in parallel.
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+jobs := $(shell nproc)
+PREFIX ?= /usr/local
+
+help:     ## this list
+	@sed -nE 's/^([a-z][a-z ]*): *[^#]*## (.*)/\1|\2/p' Makefile | awk -F'|' '{printf "make %-28s %s\n", $$1, $$2}'
+
+cpu release asan tsan cuda: ## build that preset in build/<preset>; plain make builds cpu
+	@cmake --preset $@
+	@cmake --build --preset $@ --parallel $(jobs)
+
+setup:    ## install what is missing (Debian, Ubuntu); on a cluster say what is needed
+	@tools/setup
+
+demo: setup cpu ## from nothing to a small model trained on real text
+	@tools/demo-text data/kjv.txt
+	build/cpu/rhizome train --config configs/demo.conf
+
+test: setup cpu asan ## set up, build, run every test; with sanitizers all but the slow ones
+	@ctest --preset cpu --parallel $(jobs)
+	@ctest --preset asan --parallel $(jobs) --label-exclude slow
+
+tidy: setup ## the house rules: arrows, layout, clang-tidy
+	@cmake --preset cpu
+	@tools/tidy
+
+format:   ## lay out every source file
+	@tools/tidy --only format --fix
+
+bench: release ## measure: how fast, next to the limits of this machine
+	@cmake --build --preset release --parallel $(jobs) --target rhizome-bench
+	@build/release/rhizome-bench
+
+install: release ## install the release preset under PREFIX (DESTDIR is honoured)
+	@cmake --install build/release --prefix $(abspath $(PREFIX))
+
+clean:    ## remove everything that was built; .venv, data and runs stay
+	@rm -rf build

@@ -1,0 +1,258 @@
+// `make bench`: how fast the reference backend and the training loop are, as ratios to limits that
+// are measured in the same run, on the same core, between the same two lines of output. Absolute
+// numbers are printed for orientation; machines differ and are noisy, ratios less so.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/clock.hpp"
+#include "core/text.hpp"
+#include "data/sampler.hpp"
+#include "device/device.hpp"
+#include "engine/trainer.hpp"
+#include "model/gpt.hpp"
+
+namespace rhizome::bench {
+namespace {
+
+struct Row {
+    std::string name;
+    double value;
+    std::string unit;
+    double share;        // of the limit; 0: there is none
+    std::string limit;
+};
+
+class Report {
+  public:
+    void add(const Row& row) {
+        rows_.push_back(row);
+        std::printf("%-46s %10s %-10s", row.name.c_str(), to_short_or_fixed(row.value).c_str(),
+                    row.unit.c_str());
+        if (row.share > 0) {
+            std::printf(" %5s %% of %s", to_fixed(100 * row.share, 0).c_str(), row.limit.c_str());
+        }
+        std::printf("\n");
+        std::fflush(stdout);
+    }
+    [[nodiscard]] std::string json(const std::string& fingerprint) const {
+        std::string text = "{\"device\": \"" + fingerprint + "\", \"rows\": [\n";
+        for (const Row& row : rows_) {
+            text += "  {\"name\": \"" + row.name + "\", \"value\": " + to_text(row.value) +
+                    ", \"unit\": \"" + row.unit + "\", \"share\": " + to_text(row.share) +
+                    ", \"limit\": \"" + row.limit + "\"}" + (&row == &rows_.back() ? "\n" : ",\n");
+        }
+        return text + "]}\n";
+    }
+
+  private:
+    static std::string to_short_or_fixed(double value) {
+        return value < 1000 ? to_fixed(value, 2) : to_short(value);
+    }
+    std::vector<Row> rows_;
+};
+
+/// Median seconds of one call, after a warm-up, over a quarter of a second or five calls.
+double seconds(const std::function<void()>& call) {
+    const SteadyClock clock;
+    call();
+    std::vector<double> times;
+    double total = 0;
+    while (total < 0.25 || times.size() < 5) {
+        const Nanoseconds start = clock.now();
+        call();
+        times.push_back(std::chrono::duration<double>(clock.now() - start).count());
+        total += times.back();
+    }
+    std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2),
+                     times.end());
+    return times[times.size() / 2];
+}
+
+/// What one core reaches with products and sums that never leave its registers, in FLOP/s.
+double arithmetic_limit() {
+    using Wide [[gnu::vector_size(32)]] = float;
+    constexpr int chains = 12;  // enough to hide the latency of both operations
+    constexpr int rounds = 1 << 18;
+    volatile float seed = 0.999F;
+    std::array<Wide, chains> sums{};
+    float sink = 0;
+    const double time = seconds([&] {
+        const float factor = seed;
+        for (int i = 0; i < rounds; ++i) {
+            for (Wide& sum : sums) sum = sum * factor + factor;
+        }
+        for (const Wide& sum : sums) sink += sum[0];
+    });
+    volatile float keep = sink;
+    static_cast<void>(keep);
+    return 2.0 * 8 * chains * rounds / time;
+}
+
+/// Bytes per second, read and written, of copies far larger than the caches.
+double copy_limit() {
+    constexpr std::size_t bytes = std::size_t{256} << 20;
+    std::vector<std::byte> from(bytes, std::byte{1});
+    std::vector<std::byte> to(bytes);
+    return 2.0 * bytes / seconds([&] { std::memcpy(to.data(), from.data(), bytes); });
+}
+
+device::Tensor tensor(std::vector<device::Memory>& memory, device::Device& device,
+                      device::Stream& stream, const Shape& shape) {
+    const TensorSpec spec{"", shape, DType::f32};
+    memory.push_back(device.allocate(spec.bytes()));
+    const device::Tensor made = memory.back().at(0, spec);
+    std::vector<float> values(static_cast<std::size_t>(made.elements()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(i % 251) * 0.01F + 0.001F;
+    }
+    stream.upload(made, std::as_bytes(std::span{values}));
+    return made;
+}
+
+void products(Report& report, double limit) {
+    const auto device = device::make_reference_device(1);
+    const auto stream = device->make_stream();
+    for (const auto& [rows, outputs, inputs] :
+         {std::array<std::int64_t, 3>{512, 192, 64}, {512, 512, 128}, {512, 3072, 768}}) {
+        std::vector<device::Memory> memory;
+        const auto make = [&](const Shape& shape) {
+            return tensor(memory, *device, *stream, shape);
+        };
+        const auto x = make({rows, inputs});
+        const auto y = make({rows, outputs});
+        const auto weight = make({outputs, inputs});
+        const double flops = 2.0 * static_cast<double>(rows * outputs * inputs);
+        const std::string shape = " " + std::to_string(rows) + " x " + std::to_string(outputs) +
+                                  " x " + std::to_string(inputs);
+        const auto add = [&](const std::string& name, double time) {
+            report.add({name + shape, flops / time / 1e9, "GFLOP/s", flops / time / limit,
+                        "products and sums in registers"});
+        };
+        add("linear", seconds([&] { stream->linear(y, x, weight, std::nullopt); }));
+        add("linear, input part",
+            seconds([&] { stream->linear_backward_input(x, y, weight); }));
+        add("linear, weight part",
+            seconds([&] { stream->linear_backward_weight(weight, std::nullopt, y, x); }));
+    }
+}
+
+void optimizer(Report& report, double limit) {
+    const auto device = device::make_reference_device(1);
+    const auto stream = device->make_stream();
+    std::vector<device::Memory> memory;
+    const Shape shape{std::int64_t{16} << 20};
+    std::array<device::Tensor, 4> state;
+    for (auto& each : state) each = tensor(memory, *device, *stream, shape);
+    const device::AdamWStep step{1e-9, 0.1, 0.9, 0.95, 1e-8, 1.0, 0.1, 0.05};
+    const double time =
+        seconds([&] { stream->adamw(state[0], state[1], state[2], state[3], step); });
+    const double rate = 7.0 * 4.0 * static_cast<double>(shape.elements()) / time;
+    report.add({"AdamW", rate / 1e9, "GB/s", rate / limit, "a large copy"});
+}
+
+void sampler(Report& report) {
+    const data::Sampler order{1, 1'000'003, 64, 8};
+    std::int64_t sink = 0;
+    const double time = seconds([&] {
+        for (std::int32_t m = 0; m < 64; ++m) {
+            for (std::int32_t row = 0; row < 8; ++row) {
+                sink += order.sample(Step{12345}, Microbatch{m}, row);
+            }
+        }
+    });
+    report.add({"sampler, of a million samples", time / 512 * 1e9, "ns/sample", 0, ""});
+    volatile std::int64_t keep = sink;
+    static_cast<void>(keep);
+}
+
+/// Bytes in a fixed pattern.
+class Pattern final : public data::Dataset {
+  public:
+    explicit Pattern(std::int64_t context)
+        : fields_{{"tokens", Shape{context}, DType::i32}, {"targets", Shape{context}, DType::i32}} {}
+    std::int64_t samples() const override { return 10'000; }
+    std::span<const TensorSpec> fields() const override { return fields_; }
+    void read(std::int64_t sample, std::size_t field, std::span<std::byte> row) const override {
+        for (std::size_t i = 0; i < row.size() / 4; ++i) {
+            const auto token = static_cast<std::int32_t>(
+                (static_cast<std::uint64_t>(sample) * 31 + (i + field) * 7) % 251);
+            std::memcpy(row.data() + 4 * i, &token, 4);
+        }
+    }
+    std::int64_t loss_terms(std::int64_t /*sample*/) const override { return fields_[0].shape[0]; }
+
+  private:
+    std::vector<TensorSpec> fields_;
+};
+
+/// Seconds of a training step of gpt-0.1m with 4 microbatches of 8.
+double step_seconds(std::int32_t threads, engine::Recompute recompute, double dropout,
+                    double* flops) {
+    const model::GptConfig config{.blocks = 2, .channels = 64, .heads = 2, .context = 64,
+                                  .vocabulary = 256, .tying = model::Tying::tied,
+                                  .dropout = dropout};
+    const auto device = device::make_reference_device(threads);
+    const model::Network network = model::make_gpt(config, 8, DType::f32, 65536);
+    const Pattern text{config.context};
+    engine::Trainer trainer{*device, network, text,
+                            {.seed = 1, .rows = 8, .lanes = {4, 4}, .optimizer = {},
+                             .recompute = recompute}};
+    *flops = 0;
+    for (const LayerFacts& layer : network.table().layers) {
+        *flops += 4 * (layer.costs.forward_flops + layer.costs.backward_input_flops +
+                       layer.costs.backward_weight_flops);
+    }
+    std::int32_t step = 0;
+    return seconds([&] { trainer.run_step(Step{step++}); });
+}
+
+void training(Report& report, double limit) {
+    constexpr double tokens = 4 * 8 * 64;
+    double flops = 0;
+    const double one = step_seconds(1, engine::Recompute::none, 0.0, &flops);
+    report.add({"gpt-0.1m step, 1 thread", tokens / one, "tokens/s", flops / one / limit,
+                "products and sums in registers"});
+    const double two = step_seconds(2, engine::Recompute::none, 0.0, &flops);
+    report.add({"gpt-0.1m step, 2 threads", tokens / two, "tokens/s", one / two / 2,
+                "twice one thread"});
+    const double again = step_seconds(1, engine::Recompute::all, 0.0, &flops);
+    report.add({"gpt-0.1m step, recompute=all", tokens / again, "tokens/s", one / again,
+                "the step that keeps"});
+    const double dropped = step_seconds(1, engine::Recompute::none, 0.1, &flops);
+    report.add({"gpt-0.1m step, dropout 0.1", tokens / dropped, "tokens/s", one / dropped,
+                "the step without"});
+}
+
+}  // namespace
+}  // namespace rhizome::bench
+
+int main(int count, char** arguments) {
+    using namespace rhizome::bench;
+    Report report;
+    const double arithmetic = arithmetic_limit();
+    const double copying = copy_limit();
+    report.add({"limit: products and sums in registers", arithmetic / 1e9, "GFLOP/s", 0, ""});
+    report.add({"limit: a large copy", copying / 1e9, "GB/s", 0, ""});
+    products(report, arithmetic);
+    optimizer(report, copying);
+    sampler(report);
+    training(report, arithmetic);
+    if (count == 2) {
+        std::FILE* const file = std::fopen(arguments[1], "w");
+        if (file == nullptr) {
+            std::perror(arguments[1]);
+            return 2;
+        }
+        std::fputs(report.json(rhizome::device::make_reference_device(1)->fingerprint()).c_str(),
+                   file);
+        std::fclose(file);
+        std::printf("written to %s\n", arguments[1]);
+    }
+    return 0;
+}
