@@ -18,6 +18,10 @@ endif()
 rhizome_script_test(tidy_test LABELS unit UNLESS "${no_python}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/tools/tidy_test.py)
 
+rhizome_script_test(rhizome_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_test.py
+        $<TARGET_FILE:rhizome> ${PROJECT_SOURCE_DIR}/README.md)
+
 rhizome_script_test(golden_gpt_numpy LABELS unit TIMEOUT 300 UNLESS "${no_numpy}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/golden/gpt_numpy.py
         --check ${PROJECT_SOURCE_DIR}/tests/golden/gpt.txt)

@@ -29,8 +29,20 @@ void check_sizes(const RunConfig& config, const data::Datasets& datasets, const 
     }
 }
 
+/// Before anything large is allocated: a kernel that runs out later kills without a word.
+void check_memory(std::int64_t bytes) {
+    const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
+                           static_cast<double>(sysconf(_SC_PAGE_SIZE));
+    if (static_cast<double>(bytes) > machine) {
+        throw ConfigError{"the run needs " + to_short(static_cast<double>(bytes)) +
+                          "B of memory (this machine has " + to_short(machine) +
+                          "B), take a smaller model, microbatch_size or lanes, or recompute=all"};
+    }
+}
+
 std::string summary(const RunConfig& config, const data::Datasets& datasets,
-                    const model::Network& network, const device::Device& device) {
+                    const model::Network& network, std::int64_t bytes,
+                    const device::Device& device) {
     const auto count = [](std::int64_t number, const char* noun) {
         return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
     };
@@ -42,6 +54,7 @@ std::string summary(const RunConfig& config, const data::Datasets& datasets,
                  ? std::string{"no validation set"}
                  : count(datasets.validation->samples(), "validation sample")) +
             " of " + std::to_string(config.model.context) + " tokens\n";
+    text += "memory       " + to_short(static_cast<double>(bytes)) + "B\n";
     text += "device       " + device.fingerprint() + "\n";
     text += "mathematics  " + mathematics_digest(config, datasets.train_digest) + "\n";
     return text;
@@ -56,17 +69,21 @@ void train_command(const RunConfig& config, const Clock& clock, const Log& log, 
     const data::Datasets datasets =
         data::open_datasets(config.data, config.model.context, config.model.vocabulary);
     check_sizes(config, datasets, log);
-    const auto device = device::make_reference_device(config.threads);
     const model::Network network = model::make_gpt(config.model, config.microbatch_size,
                                                    config.precision, config.chunk_elements);
-    write(summary(config, datasets, network, *device) + "\n");
+    const engine::TrainerConfig trainer_config{
+        .seed = config.seed,
+        .rows = config.microbatch_size,
+        .lanes = LaneShape{config.microbatches, config.lanes},
+        .optimizer = config.optimizer,
+        .recompute = config.recompute};
+    const std::int64_t bytes =
+        engine::planned_bytes(network, datasets.train->fields(), trainer_config);
+    check_memory(bytes);
+    const auto device = device::make_reference_device(config.threads);
+    write(summary(config, datasets, network, bytes, *device) + "\n");
 
-    engine::Trainer trainer{*device, network, *datasets.train,
-                            {.seed = config.seed,
-                             .rows = config.microbatch_size,
-                             .lanes = LaneShape{config.microbatches, config.lanes},
-                             .optimizer = config.optimizer,
-                             .recompute = config.recompute}};
+    engine::Trainer trainer{*device, network, *datasets.train, trainer_config};
     const std::int64_t samples_per_step =
         std::int64_t{config.microbatches} * config.microbatch_size;
     Progress progress{{.steps = config.steps,

@@ -1,5 +1,7 @@
 #include "engine/gradient_sum.hpp"
 
+#include <bit>
+
 namespace rhizome::engine {
 
 using model::TensorSet;
@@ -7,10 +9,15 @@ using model::TensorSet;
 GradientSum::GradientSum(device::Device& device, const LayerTable& table, LaneShape lanes)
     : device_{device}, table_{table}, lanes_{lanes} {}
 
+std::int32_t GradientSum::sets_in_order(LaneShape lanes) {
+    return std::bit_width(static_cast<std::uint32_t>(lanes.lanes));
+}
+
 std::unique_ptr<TensorSet> GradientSum::take_set(device::Stream& stream) {
     std::unique_ptr<TensorSet> set;
     if (free_.empty()) {
         set = std::make_unique<TensorSet>(device_, table_, model::TiedTensors::separate);
+        bytes_ += set->bytes();
     } else {
         set = std::move(free_.back());
         free_.pop_back();

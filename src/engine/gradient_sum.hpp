@@ -16,6 +16,11 @@ class GradientSum {
   public:
     GradientSum(device::Device& device, const LayerTable& table, LaneShape lanes);
 
+    /// How many sets of gradients are alive at most when microbatches come in ascending order: the
+    /// lane under way and, to its left, one subtree per binary digit 1 of its number.
+    [[nodiscard]] static std::int32_t sets_in_order(LaneShape lanes);
+    [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
     /// What this microbatch adds its gradients to. Its predecessors in the lane must be done.
     [[nodiscard]] const model::TensorSet& accumulator(device::Stream& stream,
                                                       Microbatch microbatch);
@@ -47,6 +52,7 @@ class GradientSum {
     std::map<std::int32_t, OpenLane> open_;  // lanes that have begun, by number
     std::map<LaneRange, std::unique_ptr<model::TensorSet>> complete_;  // subtrees without a parent yet
     std::vector<std::unique_ptr<model::TensorSet>> free_;
+    std::int64_t bytes_ = 0;  // of all sets that were ever needed at once
 };
 
 }  // namespace rhizome::engine

@@ -10,17 +10,61 @@ using model::Pass;
 using model::TensorSet;
 using model::WireValue;
 
+namespace {
+
+TensorSpec of_all_rows(const TensorSpec& field, std::int32_t rows) {
+    ENSURE(field.shape.dimensions() == 1);
+    return {field.name, Shape{rows, field.shape[0]}, field.dtype};
+}
+
+const TensorSpec loss_spec{"loss", Shape{}, DType::f64};
+
+}  // namespace
+
+std::int64_t MicrobatchSlot::planned_bytes(const model::Network& network,
+                                      std::span<const TensorSpec> fields, std::int32_t rows,
+                                      Recompute recompute) {
+    const auto bytes = [](std::span<const TensorSpec> specs) { return device::Layout{specs}.bytes; };
+    std::int64_t kept = bytes(std::span{&loss_spec, 1});
+    std::int64_t scratch = 0;
+    std::int64_t saved = 0;
+    for (const TensorSpec& field : fields) {
+        const TensorSpec all_rows = of_all_rows(field, rows);
+        kept += bytes(std::span{&all_rows, 1});
+    }
+    for (std::int32_t i = 0; i < network.size(); ++i) {
+        const model::LayerSpec& spec = network.layer(LayerId{i}).spec();
+        kept += 2 * bytes(spec.writes) + bytes(spec.deferred);
+        scratch = std::max(scratch, bytes(spec.scratch));
+        saved = recompute == Recompute::all ? std::max(saved, bytes(spec.saved))
+                                            : saved + bytes(spec.saved);
+        for (const WireValue value : network.values_read(LayerId{i})) {
+            if (network.last_reader(value) == LayerId{i}) continue;
+            kept += bytes(std::span{&network.layer(value.writer)
+                                         .spec()
+                                         .writes[static_cast<std::size_t>(value.output)],
+                                    1});
+        }
+    }
+    return kept + scratch + saved;
+}
+
+std::int64_t MicrobatchSlot::bytes() const {
+    std::int64_t bytes = 0;
+    for (const device::Memory& memory : memory_) bytes += memory.bytes();
+    return bytes;
+}
+
 MicrobatchSlot::MicrobatchSlot(device::Device& device, const model::Network& network,
                                std::span<const TensorSpec> fields, std::int32_t rows,
                                Recompute recompute)
     : network_{network}, recompute_{recompute}, fields_{fields.begin(), fields.end()} {
     for (const TensorSpec& field : fields_) {
-        ENSURE(field.shape.dimensions() == 1);
-        const TensorSpec all_rows{field.name, Shape{rows, field.shape[0]}, field.dtype};
+        const TensorSpec all_rows = of_all_rows(field, rows);
         field_tensors_.push_back(add_memory(device, all_rows));
         staging_.emplace_back(static_cast<std::size_t>(all_rows.bytes()));
     }
-    loss_ = add_memory(device, {"loss", Shape{}, DType::f64});
+    loss_ = add_memory(device, loss_spec);
     lay_out(device);
     for (std::int32_t i = 0; i < network_.size(); ++i) connect(LayerId{i});
 }

@@ -22,6 +22,12 @@ class MicrobatchSlot {
     MicrobatchSlot(device::Device& device, const model::Network& network,
                    std::span<const TensorSpec> fields, std::int32_t rows, Recompute recompute);
 
+    /// Device memory that such a slot takes.
+    [[nodiscard]] static std::int64_t planned_bytes(const model::Network& network,
+                                               std::span<const TensorSpec> fields,
+                                               std::int32_t rows, Recompute recompute);
+    [[nodiscard]] std::int64_t bytes() const;
+
     /// Brings in the data of these samples, one per row.
     void load(device::Stream& stream, const data::Dataset& dataset,
               std::span<const std::int64_t> samples);

@@ -10,6 +10,15 @@ namespace rhizome::engine {
 
 using model::Pass;
 
+std::int64_t planned_bytes(const model::Network& network, std::span<const TensorSpec> fields,
+                           const TrainerConfig& config) {
+    const LayerTable& table = network.table();
+    const std::int64_t owned = model::TensorSet::planned_bytes(table, model::TiedTensors::shared);
+    const std::int64_t by_use = model::TensorSet::planned_bytes(table, model::TiedTensors::separate);
+    return 3 * owned + GradientSum::sets_in_order(config.lanes) * by_use +
+           MicrobatchSlot::planned_bytes(network, fields, config.rows, config.recompute);
+}
+
 Trainer::Trainer(device::Device& device, const model::Network& network,
                  const data::Dataset& dataset, const TrainerConfig& config)
     : network_{network},
@@ -137,6 +146,11 @@ double Trainer::evaluate(const data::Dataset& dataset, std::int64_t microbatches
         loss += slot_.loss(*stream_);
     }
     return loss / static_cast<double>(terms);
+}
+
+std::int64_t Trainer::bytes() const {
+    return parameters_.bytes() + moments_.first.bytes() + moments_.second.bytes() +
+           gradient_.bytes() + slot_.bytes();
 }
 
 std::string Trainer::digest() {

@@ -31,6 +31,12 @@ struct StepResult {
     double learning_rate;
 };
 
+/// Bytes of device memory that a trainer takes while each step's microbatches run in ascending
+/// order; to be asked before there is one.
+[[nodiscard]] std::int64_t planned_bytes(const model::Network& network,
+                                         std::span<const TensorSpec> fields,
+                                         const TrainerConfig& config);
+
 class Trainer {
   public:
     /// Makes the initial parameters. All references must outlive the trainer.
@@ -56,6 +62,9 @@ class Trainer {
     /// The current step's gradient by use; only between its last microbatch and finish_step.
     [[nodiscard]] const model::TensorSet& gradient_by_use() const { return gradient_.by_use(); }
     [[nodiscard]] device::Stream& stream() { return *stream_; }
+
+    /// Device memory that is held now.
+    [[nodiscard]] std::int64_t bytes() const;
 
     /// Digest of every owned chunk of parameters and moments under its name.
     [[nodiscard]] std::string digest();

@@ -4,7 +4,9 @@
 
 namespace rhizome::model {
 
-TensorSet::TensorSet(device::Device& device, const LayerTable& table, TiedTensors tied) {
+namespace {
+
+std::vector<TensorSpec> specs_of(const LayerTable& table, TiedTensors tied) {
     std::vector<TensorSpec> specs;
     for (const LayerFacts& layer : table.layers) {
         for (const ParameterFacts& parameter : layer.parameters) {
@@ -13,6 +15,17 @@ TensorSet::TensorSet(device::Device& device, const LayerTable& table, TiedTensor
             }
         }
     }
+    return specs;
+}
+
+}  // namespace
+
+std::int64_t TensorSet::planned_bytes(const LayerTable& table, TiedTensors tied) {
+    return device::Layout{specs_of(table, tied)}.bytes;
+}
+
+TensorSet::TensorSet(device::Device& device, const LayerTable& table, TiedTensors tied) {
+    const std::vector<TensorSpec> specs = specs_of(table, tied);
     ENSURE(!specs.empty());
     const device::Layout layout{specs};
     memory_ = device.allocate(layout.bytes);

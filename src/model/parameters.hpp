@@ -21,6 +21,10 @@ class TensorSet {
   public:
     TensorSet(device::Device& device, const LayerTable& table, TiedTensors tied);
 
+    /// Device memory that such a set takes.
+    [[nodiscard]] static std::int64_t planned_bytes(const LayerTable& table, TiedTensors tied);
+    [[nodiscard]] std::int64_t bytes() const { return memory_.bytes(); }
+
     [[nodiscard]] device::Tensor at(TensorRef tensor) const;
     [[nodiscard]] device::Tensor at(const LayerTable& table, ChunkRef chunk) const {
         return at(chunk.tensor).slice(table.first_element_of(chunk), table.elements_of(chunk));
