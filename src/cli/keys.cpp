@@ -254,7 +254,8 @@ std::vector<Key> layout_keys() {
             [](auto& c) -> auto& { return c.threads; }),
         choice(
             "recompute", layout,
-            Choices<engine::Recompute>{{"none", engine::Recompute::none}, {"all", engine::Recompute::all}},
+            Choices<engine::Recompute>{{"none", engine::Recompute::none},
+                                       {"all", engine::Recompute::all}},
             "Layers whose activations are computed again for the backward pass instead of kept: "
             "less memory, more time.",
             [](auto& c) -> auto& { return c.recompute; }),

@@ -59,6 +59,7 @@ ExitCode run_and_report(const Arguments& arguments, const Environment& environme
 
 int main(int count, char** arguments, char** environment) {
     using namespace rhizome::cli;
+    ENSURE(count >= 1);
     return static_cast<int>(
         run_and_report({arguments + 1, arguments + count}, environment_of(environment)));
 }
