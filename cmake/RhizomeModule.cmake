@@ -21,6 +21,8 @@ function(rhizome_test file)
     list(TRANSFORM arg_USES PREPEND "rhizome_")
     add_executable(${name} tests/${file}.cpp)
     target_include_directories(${name} PRIVATE tests)
+    # A test's own code runs for milliseconds and is compiled twice (plain, sanitized) on every change.
+    target_compile_options(${name} PRIVATE -O0 -g1)
     target_compile_definitions(${name} PRIVATE RHIZOME_TESTS="${PROJECT_SOURCE_DIR}/tests")
     target_link_libraries(${name} PRIVATE rhizome_flags ${arg_USES} GTest::gmock GTest::gtest_main)
     gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60

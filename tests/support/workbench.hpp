@@ -45,8 +45,12 @@ class Workbench {
     void write(const device::Tensor& tensor, const std::vector<double>& values) {
         ASSERT_EQ(static_cast<std::size_t>(tensor.elements()), values.size());
         switch (tensor.dtype) {
-            case DType::f32: upload(tensor, std::vector<float>(values.begin(), values.end())); break;
-            case DType::f64: upload(tensor, values); break;
+            case DType::f32:
+                upload(tensor, std::vector<float>(values.begin(), values.end()));
+                break;
+            case DType::f64:
+                upload(tensor, values);
+                break;
             case DType::i32:
                 upload(tensor, std::vector<std::int32_t>(values.begin(), values.end()));
                 break;
@@ -55,9 +59,12 @@ class Workbench {
 
     [[nodiscard]] std::vector<double> read(const device::Tensor& tensor) {
         switch (tensor.dtype) {
-            case DType::f32: return widened(read_as<float>(tensor));
-            case DType::f64: return read_as<double>(tensor);
-            case DType::i32: return widened(read_as<std::int32_t>(tensor));
+            case DType::f32:
+                return widened(read_as<float>(tensor));
+            case DType::f64:
+                return read_as<double>(tensor);
+            case DType::i32:
+                return widened(read_as<std::int32_t>(tensor));
         }
         return {};
     }

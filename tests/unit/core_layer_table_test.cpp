@@ -101,7 +101,9 @@ TEST(LayerTable, CountsChunksOfTensorsBeyondTwoToThe31Elements) {
     EXPECT_EQ(table.first_element_of(chunk(2, 0, (1 << 14) - 1)), (16383LL << 20));
 }
 
-TEST(LayerTable, CountsEachParameterOnce) { EXPECT_EQ(small_table().parameters(), 21 + 20 + 9 + 1); }
+TEST(LayerTable, CountsEachParameterOnce) {
+    EXPECT_EQ(small_table().parameters(), 21 + 20 + 9 + 1);
+}
 
 TEST(LayerTable, OrdersIdentitiesByLayerThenTensorThenChunk) {
     EXPECT_LT(ref(0, 5), ref(1, 0));

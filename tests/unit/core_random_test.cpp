@@ -125,7 +125,8 @@ PhiloxCounter counter_of(PhiloxCounter words, PhiloxKey first_key) {
     constexpr std::uint64_t multiplier_1 = 0xCD9E8D57;
     for (std::uint32_t rounds_left = 10; rounds_left > 0; --rounds_left) {
         const std::uint32_t round = rounds_left - 1;
-        const PhiloxKey round_key{first_key[0] + round * 0x9E3779B9, first_key[1] + round * 0xBB67AE85};
+        const PhiloxKey round_key{first_key[0] + round * 0x9E3779B9,
+                                  first_key[1] + round * 0xBB67AE85};
         const std::uint32_t word_0 = words[3] * inverse(multiplier_0 & all_ones);
         const std::uint32_t word_2 = words[1] * inverse(multiplier_1 & all_ones);
         const auto high = [](std::uint64_t product) {
@@ -144,9 +145,10 @@ std::array<double, 4> normals_of(const PhiloxCounter& words) {
         const auto layer = static_cast<std::int32_t>(counter[3] >> 16);
         const std::uint32_t site = counter[3] & 0xFFFF;
         if ((counter[1] | counter[2]) >> 31 != 0 || layer == 0xFFFF || site >= 0x8000) continue;
-        const RandomSite found = RandomSite::in_step(
-            low, LayerId{layer}, static_cast<int>(site), Step{static_cast<std::int32_t>(counter[2])},
-            Microbatch{static_cast<std::int32_t>(counter[1])});
+        const RandomSite found =
+            RandomSite::in_step(low, LayerId{layer}, static_cast<int>(site),
+                                Step{static_cast<std::int32_t>(counter[2])},
+                                Microbatch{static_cast<std::int32_t>(counter[1])});
         EXPECT_EQ(found.words(counter[0]), words);
         return normals(found, counter[0]);
     }

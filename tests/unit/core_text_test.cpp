@@ -37,8 +37,9 @@ TEST(ParseUnsigned, TakesDecimalDigitsUpToTheLimit) {
 
 TEST(Parse, RefusesWhatIsNotWhollyANumberOfTheKind) {
     for (const std::string_view text :
-         {"", "+1", " 1", "1 ", "\t1", "1\n", "- 1", "--1", "-", "+", ".", "0x10", "1_000", "1,000",
-          "1'000", "one", "nan", "-nan", "inf", "-inf", "infinity", "NaN", "1k", "1e", "e1", "1e+"}) {
+         {"",    "+1",   " 1",       "1 ",    "\t1",   "1\n",   "- 1", "--1", "-",
+          "+",   ".",    "0x10",     "1_000", "1,000", "1'000", "one", "nan", "-nan",
+          "inf", "-inf", "infinity", "NaN",   "1k",    "1e",    "e1",  "1e+"}) {
         EXPECT_EQ(parse_integer(text), std::nullopt) << text;
         EXPECT_EQ(parse_unsigned(text), std::nullopt) << text;
         EXPECT_EQ(parse_number(text), std::nullopt) << text;
@@ -172,7 +173,7 @@ TEST(Nearest, FindsNothingWhenAllAreTooFar) {
     EXPECT_EQ(nearest("threads", keys), std::nullopt);
     EXPECT_EQ(nearest("", keys), std::nullopt);
     EXPECT_EQ(nearest("seed", {}), std::nullopt);
-    EXPECT_EQ(nearest("dees", keys), "seed");        // two away: the bound for short words
+    EXPECT_EQ(nearest("dees", keys), "seed");         // two away: the bound for short words
     EXPECT_EQ(nearest("dees_", keys), std::nullopt);  // three away
 }
 

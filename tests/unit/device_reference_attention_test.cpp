@@ -118,7 +118,7 @@ TEST_P(Attention, GivesTheNumbersThatOneComputesByHand) {
 TEST_P(Attention, DividesScoresByTheRootOfTheHeadsWidth) {
     // Four channels of 1 times ln 3 each: 4 ln 3 / sqrt(4) = ln 9, so 1/10 and 9/10.
     const double k = std::log(3.0);
-    const Tensor qkv = put(Shape{1, 2, 12}, {0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4,  //
+    const Tensor qkv = put(Shape{1, 2, 12}, {0, 0, 0, 0, 0, 0, 0, 0, 1,  2, 3, 4,  //
                                              1, 1, 1, 1, k, k, k, k, 11, 2, 3, 4});
     const Tensor out = poisoned(Shape{1, 2, 4});
     stream.attention(out, poisoned(Shape{1, 1, 2}), qkv, std::nullopt);

@@ -56,20 +56,23 @@ TEST_P(Rows, NormBackwardIsTheJacobianOfItsFormula) {
         stream.norm_backward_weight(d_weight, d_bias, d_out, x, mean, inverse);
 
         const auto n = static_cast<std::size_t>(channels);
-        std::vector<double> expected(read(x).size());
+        const std::vector<double> values = read(x);
+        const std::vector<double> gradient = read(d_out);
+        const std::vector<double> scales = read(weight);
+        std::vector<double> expected(values.size());
         std::vector<double> expected_weight(n, 2.0);
         std::vector<double> expected_bias(n, 3.0);
         for (std::size_t r = 0; r < static_cast<std::size_t>(rows); ++r) {
             const double middle = read(mean)[r];
             const double factor = read(inverse)[r];
-            const auto z = [&](std::size_t c) { return (read(x)[r * n + c] - middle) * factor; };
+            const auto z = [&](std::size_t c) { return (values[r * n + c] - middle) * factor; };
             for (std::size_t i = 0; i < n; ++i) {
-                const double g = read(d_out)[r * n + i];
+                const double g = gradient[r * n + i];
                 for (std::size_t j = 0; j < n; ++j) {
                     // d z_i / d x_j
                     const double same = i == j ? 1.0 : 0.0;
-                    expected[r * n + j] += g * read(weight)[i] * factor *
-                                           (same - 1.0 / channels - z(i) * z(j) / channels);
+                    expected[r * n + j] +=
+                        g * scales[i] * factor * (same - 1.0 / channels - z(i) * z(j) / channels);
                 }
                 expected_weight[i] += g * z(i);
                 expected_bias[i] += g;

@@ -119,8 +119,14 @@ struct AllOperations {
         const Tensor v = empty(Shape{n});
         stream.zero(v);
         stream.adamw(p, m, v, random(Shape{n}),
-                     {.rate = 0.1, .decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8,
-                      .gradient_scale = 0.3, .first_correction = 0.1, .second_correction = 0.05});
+                     {.rate = 0.1,
+                      .decay = 0.1,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .epsilon = 1e-8,
+                      .gradient_scale = 0.3,
+                      .first_correction = 0.1,
+                      .second_correction = 0.05});
         keep("adamw parameter", p);
         keep("adamw first moment", m);
         keep("adamw second moment", v);
