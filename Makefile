@@ -20,7 +20,7 @@ setup:    ## install what is missing (Debian, Ubuntu); on a cluster say what is 
 
 demo: setup cpu ## from nothing to a small model trained on real text
 	@tools/demo-text data/kjv.txt
-	build/cpu/rhizome train --config configs/demo.conf
+	@tools/demo build/cpu/rhizome data/kjv.txt
 
 test: setup cpu asan ## set up, build, run every test; with sanitizers all but the slow ones
 	@ctest --preset cpu --parallel $(jobs)
@@ -35,7 +35,7 @@ format:   ## lay out every source file
 
 bench: release ## measure: how fast, next to the limits of this machine
 	@cmake --build --preset release --parallel $(jobs) --target rhizome-bench
-	@build/release/rhizome-bench
+	@build/release/rhizome-bench build/bench.json
 
 install: release ## install the release preset under PREFIX (DESTDIR is honoured)
 	@cmake --install build/release --prefix $(abspath $(PREFIX))

@@ -1,7 +1,5 @@
 // Compiled and linked, never run: can this MPI lose a rank and go on?
-// The blank line keeps a formatter from sorting the two headers: mpi-ext.h needs mpi.h first.
 #include <mpi.h>
-
 #include <mpi-ext.h>
 
 int main(int argc, char** argv) {

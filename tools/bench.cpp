@@ -24,7 +24,7 @@ struct Row {
     std::string name;
     double value;
     std::string unit;
-    double share;        // of the limit; 0: there is none
+    double share;  // of the limit; 0: there is none
     std::string limit;
 };
 
@@ -135,8 +135,7 @@ void products(Report& report, double limit) {
                         "products and sums in registers"});
         };
         add("linear", seconds([&] { stream->linear(y, x, weight, std::nullopt); }));
-        add("linear, input part",
-            seconds([&] { stream->linear_backward_input(x, y, weight); }));
+        add("linear, input part", seconds([&] { stream->linear_backward_input(x, y, weight); }));
         add("linear, weight part",
             seconds([&] { stream->linear_backward_weight(weight, std::nullopt, y, x); }));
     }
@@ -175,7 +174,8 @@ void sampler(Report& report) {
 class Pattern final : public data::Dataset {
   public:
     explicit Pattern(std::int64_t context)
-        : fields_{{"tokens", Shape{context}, DType::i32}, {"targets", Shape{context}, DType::i32}} {}
+        : fields_{{"tokens", Shape{context}, DType::i32}, {"targets", Shape{context}, DType::i32}} {
+    }
     std::int64_t samples() const override { return 10'000; }
     std::span<const TensorSpec> fields() const override { return fields_; }
     void read(std::int64_t sample, std::size_t field, std::span<std::byte> row) const override {
@@ -194,15 +194,21 @@ class Pattern final : public data::Dataset {
 /// Seconds of a training step of gpt-0.1m with 4 microbatches of 8.
 double step_seconds(std::int32_t threads, engine::Recompute recompute, double dropout,
                     double* flops) {
-    const model::GptConfig config{.blocks = 2, .channels = 64, .heads = 2, .context = 64,
-                                  .vocabulary = 256, .tying = model::Tying::tied,
+    const model::GptConfig config{.blocks = 2,
+                                  .channels = 64,
+                                  .heads = 2,
+                                  .context = 64,
+                                  .vocabulary = 256,
+                                  .tying = model::Tying::tied,
                                   .dropout = dropout};
     const auto device = device::make_reference_device(threads);
     const model::Network network = model::make_gpt(config, 8, DType::f32, 65536);
     const Pattern text{config.context};
-    engine::Trainer trainer{*device, network, text,
-                            {.seed = 1, .rows = 8, .lanes = {4, 4}, .optimizer = {},
-                             .recompute = recompute}};
+    engine::Trainer trainer{
+        *device,
+        network,
+        text,
+        {.seed = 1, .rows = 8, .lanes = {4, 4}, .optimizer = {}, .recompute = recompute}};
     *flops = 0;
     for (const LayerFacts& layer : network.table().layers) {
         *flops += 4 * (layer.costs.forward_flops + layer.costs.backward_input_flops +
@@ -219,8 +225,8 @@ void training(Report& report, double limit) {
     report.add({"gpt-0.1m step, 1 thread", tokens / one, "tokens/s", flops / one / limit,
                 "products and sums in registers"});
     const double two = step_seconds(2, engine::Recompute::none, 0.0, &flops);
-    report.add({"gpt-0.1m step, 2 threads", tokens / two, "tokens/s", one / two / 2,
-                "twice one thread"});
+    report.add(
+        {"gpt-0.1m step, 2 threads", tokens / two, "tokens/s", one / two / 2, "twice one thread"});
     const double again = step_seconds(1, engine::Recompute::all, 0.0, &flops);
     report.add({"gpt-0.1m step, recompute=all", tokens / again, "tokens/s", one / again,
                 "the step that keeps"});

@@ -125,109 +125,89 @@ std::vector<Key> model_keys() {
         make_size_key(),
         // The sampler's random numbers have layer number 65535; those below are embedding, blocks,
         // final norm and head.
-        whole(
-            "model.blocks", mathematics, {1, 65532}, "Transformer blocks.",
-            [](auto& c) -> auto& { return c.model.blocks; }),
+        whole("model.blocks", mathematics, {1, 65532}, "Transformer blocks.",
+              [](auto& c) -> auto& { return c.model.blocks; }),
         // The largest matrix has 4 C C elements, and 2^34 can be drawn.
-        whole(
-            "model.channels", mathematics, {1, 65535}, "Width of the network.",
-            [](auto& c) -> auto& { return c.model.channels; }),
-        whole(
-            "model.heads", mathematics, {1, 65535}, "Attention heads; a divisor of model.channels.",
-            [](auto& c) -> auto& { return c.model.heads; }),
-        whole(
-            "model.context", mathematics, {1, 1 << 24}, "Tokens in a sample.",
-            [](auto& c) -> auto& { return c.model.context; }),
-        whole(
-            "model.vocabulary", mathematics, {1, count_max},
-            "Different tokens: at least 256 for bytes, at most 65536 for tokens.",
-            [](auto& c) -> auto& { return c.model.vocabulary; }),
-        choice(
-            "model.tied", mathematics,
-            Choices<Tying>{{"true", Tying::tied}, {"false", Tying::untied}},
-            "Whether the head is the token embedding, used again.",
-            [](auto& c) -> auto& { return c.model.tying; }),
-        real(
-            "model.dropout", mathematics, below_one,
-            "Probability with which an activation is dropped in training.",
-            [](auto& c) -> auto& { return c.model.dropout; }),
-        choice(
-            "precision", mathematics, Choices<DType>{{"fp32", DType::f32}, {"fp64", DType::f64}},
-            "Type of weights, activations, gradients and optimizer state.",
-            [](auto& c) -> auto& { return c.precision; }),
+        whole("model.channels", mathematics, {1, 65535}, "Width of the network.",
+              [](auto& c) -> auto& { return c.model.channels; }),
+        whole("model.heads", mathematics, {1, 65535},
+              "Attention heads; a divisor of model.channels.",
+              [](auto& c) -> auto& { return c.model.heads; }),
+        whole("model.context", mathematics, {1, 1 << 24}, "Tokens in a sample.",
+              [](auto& c) -> auto& { return c.model.context; }),
+        whole("model.vocabulary", mathematics, {1, count_max},
+              "Different tokens: at least 256 for bytes, at most 65536 for tokens.",
+              [](auto& c) -> auto& { return c.model.vocabulary; }),
+        choice("model.tied", mathematics,
+               Choices<Tying>{{"true", Tying::tied}, {"false", Tying::untied}},
+               "Whether the head is the token embedding, used again.",
+               [](auto& c) -> auto& { return c.model.tying; }),
+        real("model.dropout", mathematics, below_one,
+             "Probability with which an activation is dropped in training.",
+             [](auto& c) -> auto& { return c.model.dropout; }),
+        choice("precision", mathematics, Choices<DType>{{"fp32", DType::f32}, {"fp64", DType::f64}},
+               "Type of weights, activations, gradients and optimizer state.",
+               [](auto& c) -> auto& { return c.precision; }),
     };
 }
 
 std::vector<Key> step_keys() {
     using data::Format;
     return {
-        choice(
-            "data.format", mathematics,
-            Choices<Format>{{"bytes", Format::bytes}, {"tokens", Format::tokens}},
-            "What data files hold: text, a token per byte, or 16-bit tokens.",
-            [](auto& c) -> auto& { return c.data.format; }),
-        real(
-            "data.validation_share", mathematics, below_one,
-            "Share of the samples, at the end of data.train, that is kept for validation; becomes "
-            "0 when data.validation is given.",
-            [](auto& c) -> auto& { return c.data.validation_share; }),
+        choice("data.format", mathematics,
+               Choices<Format>{{"bytes", Format::bytes}, {"tokens", Format::tokens}},
+               "What data files hold: text, a token per byte, or 16-bit tokens.",
+               [](auto& c) -> auto& { return c.data.format; }),
+        real("data.validation_share", mathematics, below_one,
+             "Share of the samples, at the end of data.train, that is kept for validation; becomes "
+             "0 when data.validation is given.",
+             [](auto& c) -> auto& { return c.data.validation_share; }),
         make_seed_key(),
-        whole(
-            "microbatch_size", mathematics, {1, count_max}, "Samples in a microbatch.",
-            [](auto& c) -> auto& { return c.microbatch_size; }),
-        whole(
-            "microbatches", mathematics, {1, count_max}, "Microbatches in a step.",
-            [](auto& c) -> auto& { return c.microbatches; }),
+        whole("microbatch_size", mathematics, {1, count_max}, "Samples in a microbatch.",
+              [](auto& c) -> auto& { return c.microbatch_size; }),
+        whole("microbatches", mathematics, {1, count_max}, "Microbatches in a step.",
+              [](auto& c) -> auto& { return c.microbatches; }),
         whole(
             "lanes", mathematics, {1, count_max},
             "Groups of microbatches whose gradients are summed first: the most pipelines that can "
             "share a step; a divisor of microbatches.",
             [](auto& c) -> auto& { return c.lanes; }),
-        whole(
-            "chunk_elements", mathematics, {1, std::int64_t{1} << 34},
-            "Elements in a chunk, the piece of a tensor that is owned, moved and summed as one.",
-            [](auto& c) -> auto& { return c.chunk_elements; }),
+        whole("chunk_elements", mathematics, {1, std::int64_t{1} << 34},
+              "Elements in a chunk, the piece of a tensor that is owned, moved and summed as one.",
+              [](auto& c) -> auto& { return c.chunk_elements; }),
     };
 }
 
 std::vector<Key> optimizer_keys() {
     return {
-        real(
-            "optimizer.learning_rate", mathematics, positive,
-            "Learning rate at its peak, after the warm-up.",
-            [](auto& c) -> auto& { return c.optimizer.learning_rate; }),
-        real(
-            "optimizer.final_learning_rate", mathematics, not_negative,
-            "Learning rate after the decay; at most the peak.",
-            [](auto& c) -> auto& { return c.optimizer.final_learning_rate; }),
-        whole(
-            "optimizer.warmup_steps", mathematics, {0, count_max},
-            "Steps in which the learning rate rises to its peak.",
-            [](auto& c) -> auto& { return c.optimizer.warmup_steps; }),
+        real("optimizer.learning_rate", mathematics, positive,
+             "Learning rate at its peak, after the warm-up.",
+             [](auto& c) -> auto& { return c.optimizer.learning_rate; }),
+        real("optimizer.final_learning_rate", mathematics, not_negative,
+             "Learning rate after the decay; at most the peak.",
+             [](auto& c) -> auto& { return c.optimizer.final_learning_rate; }),
+        whole("optimizer.warmup_steps", mathematics, {0, count_max},
+              "Steps in which the learning rate rises to its peak.",
+              [](auto& c) -> auto& { return c.optimizer.warmup_steps; }),
         whole(
             "optimizer.decay_steps", mathematics, {0, count_max},
             "Step at which the cosine decay has reached the final rate; give it to keep the "
             "weights the same for another number of steps.",
             [](auto& c) -> auto& { return c.optimizer.decay_steps; }, "steps"),
-        real(
-            "optimizer.beta1", mathematics, below_one,
-            "Share of AdamW's first moment that a step keeps.",
-            [](auto& c) -> auto& { return c.optimizer.beta1; }),
-        real(
-            "optimizer.beta2", mathematics, below_one,
-            "Share of AdamW's second moment that a step keeps.",
-            [](auto& c) -> auto& { return c.optimizer.beta2; }),
-        real(
-            "optimizer.epsilon", mathematics, positive, "AdamW's guard against division by zero.",
-            [](auto& c) -> auto& { return c.optimizer.epsilon; }),
-        real(
-            "optimizer.weight_decay", mathematics, not_negative,
-            "Decoupled decay of tensors of two or more dimensions.",
-            [](auto& c) -> auto& { return c.optimizer.weight_decay; }),
-        real(
-            "optimizer.clip_norm", mathematics, not_negative,
-            "Largest norm of the whole gradient; 0 leaves it as it is.",
-            [](auto& c) -> auto& { return c.optimizer.clip_norm; }),
+        real("optimizer.beta1", mathematics, below_one,
+             "Share of AdamW's first moment that a step keeps.",
+             [](auto& c) -> auto& { return c.optimizer.beta1; }),
+        real("optimizer.beta2", mathematics, below_one,
+             "Share of AdamW's second moment that a step keeps.",
+             [](auto& c) -> auto& { return c.optimizer.beta2; }),
+        real("optimizer.epsilon", mathematics, positive, "AdamW's guard against division by zero.",
+             [](auto& c) -> auto& { return c.optimizer.epsilon; }),
+        real("optimizer.weight_decay", mathematics, not_negative,
+             "Decoupled decay of tensors of two or more dimensions.",
+             [](auto& c) -> auto& { return c.optimizer.weight_decay; }),
+        real("optimizer.clip_norm", mathematics, not_negative,
+             "Largest norm of the whole gradient; 0 leaves it as it is.",
+             [](auto& c) -> auto& { return c.optimizer.clip_norm; }),
     };
 }
 
@@ -242,34 +222,27 @@ std::vector<Key> layout_keys() {
             "data.validation",
             "Validation data, likewise; without it, a share of the training data.",
             [](auto& c) -> auto& { return c.data.validation; }, "none"),
-        whole(
-            "steps", layout, {1, count_max}, "Optimizer steps until the run is done.",
-            [](auto& c) -> auto& { return c.steps; }),
-        choice(
-            "device", layout, Choices<DeviceKind>{{"reference", DeviceKind::reference}},
-            "What computes: reference is plain loops on the CPU.",
-            [](auto& c) -> auto& { return c.device; }),
-        whole(
-            "threads", layout, {1, 1024}, "Compute threads.",
-            [](auto& c) -> auto& { return c.threads; }),
-        choice(
-            "recompute", layout,
-            Choices<engine::Recompute>{{"none", engine::Recompute::none},
-                                       {"all", engine::Recompute::all}},
-            "Layers whose activations are computed again for the backward pass instead of kept: "
-            "less memory, more time.",
-            [](auto& c) -> auto& { return c.recompute; }),
-        whole(
-            "evaluate.interval", layout, {0, count_max},
-            "Steps between two validations; 0 validates only at the end.",
-            [](auto& c) -> auto& { return c.evaluate_interval; }),
-        whole(
-            "evaluate.microbatches", layout, {1, count_max},
-            "Microbatches in a validation, at most.",
-            [](auto& c) -> auto& { return c.evaluate_microbatches; }),
-        whole(
-            "log.interval", layout, {1, count_max}, "Steps between two lines of progress.",
-            [](auto& c) -> auto& { return c.log_interval; }),
+        whole("steps", layout, {1, count_max}, "Optimizer steps until the run is done.",
+              [](auto& c) -> auto& { return c.steps; }),
+        choice("device", layout, Choices<DeviceKind>{{"reference", DeviceKind::reference}},
+               "What computes: reference is plain loops on the CPU.",
+               [](auto& c) -> auto& { return c.device; }),
+        whole("threads", layout, {1, 1024}, "Compute threads.",
+              [](auto& c) -> auto& { return c.threads; }),
+        choice("recompute", layout,
+               Choices<engine::Recompute>{{"none", engine::Recompute::none},
+                                          {"all", engine::Recompute::all}},
+               "Layers whose activations are computed again for the backward pass instead of kept: "
+               "less memory, more time.",
+               [](auto& c) -> auto& { return c.recompute; }),
+        whole("evaluate.interval", layout, {0, count_max},
+              "Steps between two validations; 0 validates only at the end.",
+              [](auto& c) -> auto& { return c.evaluate_interval; }),
+        whole("evaluate.microbatches", layout, {1, count_max},
+              "Microbatches in a validation, at most.",
+              [](auto& c) -> auto& { return c.evaluate_microbatches; }),
+        whole("log.interval", layout, {1, count_max}, "Steps between two lines of progress.",
+              [](auto& c) -> auto& { return c.log_interval; }),
     };
 }
 

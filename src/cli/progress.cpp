@@ -7,8 +7,8 @@
 namespace rhizome::cli {
 namespace {
 
-constexpr std::size_t recent_steps = 10;       // whose mean loss the table shows
-constexpr double terminal_interval_s = 0.1;    // between two writings of the terminal's line
+constexpr std::size_t recent_steps = 10;     // whose mean loss the table shows
+constexpr double terminal_interval_s = 0.1;  // between two writings of the terminal's line
 
 std::string padded(const std::string& text, std::size_t width) {
     return text + std::string(text.size() < width ? width - text.size() : 0, ' ');
@@ -36,11 +36,10 @@ std::string Progress::step_line(const engine::StepResult& result, double seconds
     const std::string steps = std::to_string(config_.steps);
     const double tokens_per_second =
         per_step > 0 ? static_cast<double>(config_.tokens_per_step) / per_step : 0.0;
-    return "step " + aligned(std::to_string(steps_done_), steps.size()) + "/" + steps +
-           "  loss " + to_fixed(result.loss, 4) + "  gradient norm " +
-           to_fixed(result.gradient_norm, 3) + "  rate " + to_text_short(result.learning_rate) +
-           "  " + to_short(tokens_per_second) + " tokens/s  ETA " +
-           to_duration(per_step * (config_.steps - steps_done_));
+    return "step " + aligned(std::to_string(steps_done_), steps.size()) + "/" + steps + "  loss " +
+           to_fixed(result.loss, 4) + "  gradient norm " + to_fixed(result.gradient_norm, 3) +
+           "  rate " + to_text_short(result.learning_rate) + "  " + to_short(tokens_per_second) +
+           " tokens/s  ETA " + to_duration(per_step * (config_.steps - steps_done_));
 }
 
 void Progress::print_line(const std::string& line) {
@@ -79,10 +78,10 @@ std::string Progress::table(const std::vector<std::pair<std::string, std::string
         static_cast<double>(steps_done_) * static_cast<double>(config_.samples_per_step);
     std::vector<std::pair<std::string, std::string>> rows;
     rows.emplace_back("steps", std::to_string(steps_done_));
-    rows.emplace_back("samples", to_fixed(samples, 0) + " (" +
-                                     to_fixed(samples / static_cast<double>(
-                                                            config_.samples_per_pass), 2) +
-                                     " passes)");
+    rows.emplace_back("samples",
+                      to_fixed(samples, 0) + " (" +
+                          to_fixed(samples / static_cast<double>(config_.samples_per_pass), 2) +
+                          " passes)");
     if (!recent_losses_.empty()) {
         const double sum = std::accumulate(recent_losses_.begin(), recent_losses_.end(), 0.0);
         rows.emplace_back("training loss",
@@ -97,9 +96,9 @@ std::string Progress::table(const std::vector<std::pair<std::string, std::string
     }
     rows.emplace_back("time", to_duration(time));
     if (time > 0) {
-        rows.emplace_back("tokens per second",
-                          to_short(static_cast<double>(config_.tokens_per_step) * steps_done_ /
-                                   time));
+        rows.emplace_back(
+            "tokens per second",
+            to_short(static_cast<double>(config_.tokens_per_step) * steps_done_ / time));
     }
     rows.insert(rows.end(), extra.begin(), extra.end());
     std::string text;

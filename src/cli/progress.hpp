@@ -1,5 +1,5 @@
-// What a person sees of a training run: a line of progress, the evaluations, and a table at the end.
-// Where nobody can watch a line change, each is printed once and has no control characters.
+// What a person sees of a training run: a line of progress, the evaluations, and a table at the
+// end. Where nobody can watch a line change, each is printed once and has no control characters.
 #pragma once
 
 #include <deque>

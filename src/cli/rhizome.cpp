@@ -45,11 +45,13 @@ ExitCode run_and_report(const Arguments& arguments, const Environment& environme
         log.error(error.what());
         return error.code();
     } catch (const std::bad_alloc&) {
-        log.error("out of memory (the configuration needs more than this machine gives), take a "
-                  "smaller model or microbatch_size, or recompute=all");
+        log.error(
+            "out of memory (the configuration needs more than this machine gives), take a "
+            "smaller model or microbatch_size, or recompute=all");
         return ExitCode::bad_config;
     } catch (const std::exception& error) {
-        log.error(std::string{"unforeseen: "} + error.what() + " (a bug in rhizome), please report it");
+        log.error(std::string{"unforeseen: "} + error.what() +
+                  " (a bug in rhizome), please report it");
         return ExitCode::our_fault;
     }
 }

@@ -13,8 +13,7 @@ namespace rhizome::cli {
 namespace {
 
 void check_sizes(const RunConfig& config, const data::Datasets& datasets, const Log& log) {
-    if (datasets.validation != nullptr &&
-        datasets.validation->samples() < config.microbatch_size) {
+    if (datasets.validation != nullptr && datasets.validation->samples() < config.microbatch_size) {
         throw DataError{
             "the validation set has " + std::to_string(datasets.validation->samples()) +
             " samples (fewer than microbatch_size=" + std::to_string(config.microbatch_size) +
@@ -31,8 +30,8 @@ void check_sizes(const RunConfig& config, const data::Datasets& datasets, const 
 
 /// Before anything large is allocated: a kernel that runs out later kills without a word.
 void check_memory(std::int64_t bytes) {
-    const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                           static_cast<double>(sysconf(_SC_PAGE_SIZE));
+    const double machine =
+        static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
     if (static_cast<double>(bytes) > machine) {
         throw ConfigError{"the run needs " + to_short(static_cast<double>(bytes)) +
                           "B of memory (this machine has " + to_short(machine) +
@@ -91,7 +90,9 @@ void train_command(const RunConfig& config, const Clock& clock, const Log& log, 
                        .samples_per_step = samples_per_step,
                        .samples_per_pass = datasets.train->samples(),
                        .log_interval = config.log_interval},
-                      isatty(output) == 1 ? Screen::terminal : Screen::lines, clock, write};
+                      isatty(output) == 1 ? Screen::terminal : Screen::lines,
+                      clock,
+                      write};
     engine::train(trainer, datasets.validation.get(),
                   {.steps = config.steps,
                    .evaluate_interval = config.evaluate_interval,

@@ -1,5 +1,5 @@
-// 128-bit digests (XXH3) of contents: to tell whether two runs, files or tensors are equal. Fast and
-// well mixed, not meant against forgery.
+// 128-bit digests (XXH3) of contents: to tell whether two runs, files or tensors are equal. Fast
+// and well mixed, not meant against forgery.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,8 @@ enum class ExitCode : std::uint8_t {
 /// Something outside this program is wrong, and somebody can mend it.
 class UserError : public std::runtime_error {
   public:
-    UserError(ExitCode code, const std::string& message) : std::runtime_error{message}, code_{code} {}
+    UserError(ExitCode code, const std::string& message)
+        : std::runtime_error{message}, code_{code} {}
     [[nodiscard]] ExitCode code() const { return code_; }
 
   private:

@@ -25,10 +25,10 @@ class Id {
     std::int32_t value_;
 };
 
-using LayerId = Id<struct LayerTag>;            // place in the network's list of layers
-using Lane = Id<struct LaneTag>;                // group of microbatches whose gradients are one sum
-using Microbatch = Id<struct MicrobatchTag>;    // place in the step, over all lanes
-using Step = Id<struct StepTag>;                // optimizer steps since the start of training
+using LayerId = Id<struct LayerTag>;          // place in the network's list of layers
+using Lane = Id<struct LaneTag>;              // group of microbatches whose gradients are one sum
+using Microbatch = Id<struct MicrobatchTag>;  // place in the step, over all lanes
+using Step = Id<struct StepTag>;              // optimizer steps since the start of training
 
 static_assert(sizeof(Lane) == sizeof(std::int32_t));  // travels as a plain int32
 static_assert(!std::is_convertible_v<Lane, Microbatch>);

@@ -52,8 +52,8 @@ LaneRange parent_of(std::int32_t lanes, LaneRange subtree) {
     ENSURE(subtree != tree);
     while (true) {
         const std::int32_t middle = tree_split(tree);
-        const LaneRange child = subtree.first < middle ? LaneRange{tree.first, middle}
-                                                       : LaneRange{middle, tree.last};
+        const LaneRange child =
+            subtree.first < middle ? LaneRange{tree.first, middle} : LaneRange{middle, tree.last};
         if (child == subtree) return tree;
         ENSURE(child.first <= subtree.first && subtree.last <= child.last);
         tree = child;

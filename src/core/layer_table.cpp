@@ -15,7 +15,9 @@ std::string LayerTable::name_of(TensorRef tensor) const {
     return layers[tensor.layer.index()].name + "/" + at(tensor).spec.name;
 }
 
-TensorRef LayerTable::owner_of(TensorRef tensor) const { return at(tensor).tied_to.value_or(tensor); }
+TensorRef LayerTable::owner_of(TensorRef tensor) const {
+    return at(tensor).tied_to.value_or(tensor);
+}
 
 std::vector<TensorRef> LayerTable::uses_of(TensorRef owned_tensor) const {
     std::vector<TensorRef> uses;

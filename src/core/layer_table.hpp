@@ -1,5 +1,5 @@
-// The network as plain data: what each layer is called, holds, receives, sends and costs. Rooms that
-// plan, schedule or store read this table and never learn what kind of network it describes.
+// The network as plain data: what each layer is called, holds, receives, sends and costs. Rooms
+// that plan, schedule or store read this table and never learn what kind of network it describes.
 //
 // (layer, tensor, chunk) is the identity of state everywhere: in memory, in messages, in files. It
 // knows no stage and no rank.

@@ -7,9 +7,8 @@
 namespace rhizome {
 
 Log log_to(int descriptor) {
-    return Log{[descriptor](std::string_view line) {
-        write_all(descriptor, std::string{line} + "\n");
-    }};
+    return Log{
+        [descriptor](std::string_view line) { write_all(descriptor, std::string{line} + "\n"); }};
 }
 
 void write_all(int descriptor, std::string_view text) {

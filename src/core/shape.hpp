@@ -43,7 +43,8 @@ class Shape {
     friend constexpr bool operator==(const Shape&, const Shape&) = default;
 
   private:
-    std::array<std::int64_t, dimensions_max> extents_{};  // unused places stay 0, so == is memberwise
+    std::array<std::int64_t, dimensions_max>
+        extents_{};  // unused places stay 0, so == is memberwise
     std::size_t dimensions_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Numbers to text and back, the same in every locale, and strict: what is not wholly a number of the
-// wanted kind is no number.
+// Numbers to text and back, the same in every locale, and strict: what is not wholly a number of
+// the wanted kind is no number.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ MappedFile::MappedFile(const std::string& path) {
     // Without O_NONBLOCK, opening a named pipe waits for a writer instead of being refused below.
     const Descriptor descriptor{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     if (descriptor.get() < 0) throw failed_call(path, "opened", errno);
-    struct stat facts {};
+    struct stat facts{};
     if (::fstat(descriptor.get(), &facts) != 0) throw failed_call(path, "read", errno);
     if (S_ISDIR(facts.st_mode)) {
         throw unusable(path, "read", "it is a folder", "name a file, or a pattern for several");

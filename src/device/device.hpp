@@ -1,5 +1,5 @@
-// What a layer needs from the machine it runs on. A device hands out memory and streams; a stream is
-// an ordered queue of operations that may finish later than the call returns. Nothing above this
+// What a layer needs from the machine it runs on. A device hands out memory and streams; a stream
+// is an ordered queue of operations that may finish later than the call returns. Nothing above this
 // room can tell the backends apart, except by speed and by the fingerprint.
 //
 // Every operation gives the same bits on every call with the same inputs: no atomics, no order of
@@ -74,8 +74,7 @@ class Stream {
     // --- embedding: out (B, T, C) = token (V, C) [tokens (B, T)] + position (T, C) ---
     virtual void embed(Tensor out, Tensor tokens, Tensor token, Tensor position) = 0;
     /// Adds to d_token and d_position.
-    virtual void embed_backward(Tensor d_token, Tensor d_position, Tensor d_out,
-                                Tensor tokens) = 0;
+    virtual void embed_backward(Tensor d_token, Tensor d_position, Tensor d_out, Tensor tokens) = 0;
 
     // --- layer norm over the last extent: x (R, C); mean and inverse deviation (R) are kept ---
     virtual void norm(Tensor out, Tensor mean, Tensor inverse_deviation, Tensor x, Tensor weight,
@@ -90,8 +89,8 @@ class Stream {
     virtual void linear(Tensor out, Tensor x, Tensor weight, std::optional<Tensor> bias) = 0;
     virtual void linear_backward_input(Tensor d_x, Tensor d_out, Tensor weight) = 0;
     /// Adds to d_weight and d_bias.
-    virtual void linear_backward_weight(Tensor d_weight, std::optional<Tensor> d_bias,
-                                        Tensor d_out, Tensor x) = 0;
+    virtual void linear_backward_weight(Tensor d_weight, std::optional<Tensor> d_bias, Tensor d_out,
+                                        Tensor x) = 0;
 
     // --- causal self-attention: qkv (B, T, 3C) -> out (B, T, C) ---
     /// `log_sum` (B, H, T) keeps the logarithm of each softmax denominator, from which backward
@@ -110,8 +109,8 @@ class Stream {
     // --- optimizer, on a chunk ---
     /// `sum` (scalar f64) becomes the sum of squares in element order.
     virtual void sum_of_squares(Tensor sum, Tensor x) = 0;
-    virtual void adamw(Tensor parameter, Tensor first_moment, Tensor second_moment,
-                       Tensor gradient, const AdamWStep& step) = 0;
+    virtual void adamw(Tensor parameter, Tensor first_moment, Tensor second_moment, Tensor gradient,
+                       const AdamWStep& step) = 0;
 };
 
 class Device {

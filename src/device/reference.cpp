@@ -78,9 +78,7 @@ class ReferenceStream final : public Stream {
         ENSURE(to.bytes() == from.bytes() && to.dtype == from.dtype);
         std::memmove(to.data, from.data, static_cast<std::size_t>(to.bytes()));
     }
-    void zero(Tensor to) override {
-        std::memset(to.data, 0, static_cast<std::size_t>(to.bytes()));
-    }
+    void zero(Tensor to) override { std::memset(to.data, 0, static_cast<std::size_t>(to.bytes())); }
 
     void add(Tensor out, Tensor a, Tensor b) override {
         ENSURE(out.elements() == a.elements() && out.elements() == b.elements());
@@ -324,8 +322,8 @@ class ReferenceDevice final : public Device {
     Memory allocate(std::int64_t bytes) override {
         ENSURE(bytes >= 0);
         constexpr std::align_val_t alignment{Layout::alignment};
-        auto* const data = static_cast<std::byte*>(
-            ::operator new(static_cast<std::size_t>(bytes), alignment));
+        auto* const data =
+            static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), alignment));
         return {data, bytes, [](std::byte* memory) {
                     ::operator delete(memory, std::align_val_t{Layout::alignment});
                 }};
@@ -334,9 +332,8 @@ class ReferenceDevice final : public Device {
         return std::make_unique<ReferenceStream>(pool_);
     }
     std::string fingerprint() const override {
-        return std::string{"reference, " RHIZOME_BUILD ", glibc "} + gnu_get_libc_version() +
-               ", " + std::to_string(pool_.threads()) +
-               (pool_.threads() == 1 ? " thread" : " threads");
+        return std::string{"reference, " RHIZOME_BUILD ", glibc "} + gnu_get_libc_version() + ", " +
+               std::to_string(pool_.threads()) + (pool_.threads() == 1 ? " thread" : " threads");
     }
 
   private:

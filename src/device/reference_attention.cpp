@@ -52,7 +52,8 @@ Matrix<T> square(std::vector<T>& numbers, std::int64_t size) {
 
 /// probabilities (T, T) after dropout, 0 above the diagonal.
 template <class T>
-void apply_mask(Matrix<T> probabilities, std::int64_t first, const std::optional<Dropout>& dropout) {
+void apply_mask(Matrix<T> probabilities, std::int64_t first,
+                const std::optional<Dropout>& dropout) {
     if (!dropout) return;
     const Mask<T> mask{*dropout};
     for (std::int64_t i = 0; i < probabilities.rows; ++i) {
@@ -108,7 +109,8 @@ void attention_backward(ThreadPool& pool, const AttentionShape& shape, T* d_qkv,
         for (std::int64_t number = first; number < last; ++number) {
             const Head<T> head{shape, number, qkv};
             const Matrix<T> d_o = head.of_output(d_out);
-            const Matrix<const T> o{out + (d_o.data - d_out), d_o.rows, d_o.columns, d_o.row_stride};
+            const Matrix<const T> o{out + (d_o.data - d_out), d_o.rows, d_o.columns,
+                                    d_o.row_stride};
 
             // The probabilities again, from the kept denominators.
             multiply(alone, p, head.q, head.k.transposed(), Start::zero);
@@ -141,10 +143,10 @@ void attention_backward(ThreadPool& pool, const AttentionShape& shape, T* d_qkv,
     });
 }
 
-#define RHIZOME_INSTANTIATE(T)                                                                    \
-    template void attention(ThreadPool&, const AttentionShape&, T*, T*, T*,                       \
-                            const std::optional<Dropout>&);                                       \
-    template void attention_backward(ThreadPool&, const AttentionShape&, T*, T*, const T*,        \
+#define RHIZOME_INSTANTIATE(T)                                                             \
+    template void attention(ThreadPool&, const AttentionShape&, T*, T*, T*,                \
+                            const std::optional<Dropout>&);                                \
+    template void attention_backward(ThreadPool&, const AttentionShape&, T*, T*, const T*, \
                                      const T*, T*, const std::optional<Dropout>&);
 RHIZOME_INSTANTIATE(float)
 RHIZOME_INSTANTIATE(double)

@@ -145,16 +145,16 @@ double cross_entropy(ThreadPool& pool, Matrix<T> logits, const std::int32_t* tar
     return loss;
 }
 
-#define RHIZOME_INSTANTIATE(T)                                                                    \
-    template void dropout(ThreadPool&, T*, const T*, std::int64_t, const Dropout&);               \
-    template void gelu(ThreadPool&, T*, const T*, std::int64_t);                                  \
-    template void gelu_backward(ThreadPool&, T*, const T*, const T*, std::int64_t);               \
-    template void norm(ThreadPool&, Matrix<T>, T*, T*, Matrix<T>, const T*, const T*);            \
-    template void norm_backward_input(ThreadPool&, Matrix<T>, Matrix<T>, Matrix<T>, const T*,     \
-                                      const T*, const T*);                                        \
-    template void norm_backward_weight(ThreadPool&, T*, T*, Matrix<T>, Matrix<T>, const T*,       \
-                                       const T*);                                                 \
-    template void add_rows(ThreadPool&, T*, Matrix<T>);                                           \
+#define RHIZOME_INSTANTIATE(T)                                                                \
+    template void dropout(ThreadPool&, T*, const T*, std::int64_t, const Dropout&);           \
+    template void gelu(ThreadPool&, T*, const T*, std::int64_t);                              \
+    template void gelu_backward(ThreadPool&, T*, const T*, const T*, std::int64_t);           \
+    template void norm(ThreadPool&, Matrix<T>, T*, T*, Matrix<T>, const T*, const T*);        \
+    template void norm_backward_input(ThreadPool&, Matrix<T>, Matrix<T>, Matrix<T>, const T*, \
+                                      const T*, const T*);                                    \
+    template void norm_backward_weight(ThreadPool&, T*, T*, Matrix<T>, Matrix<T>, const T*,   \
+                                       const T*);                                             \
+    template void add_rows(ThreadPool&, T*, Matrix<T>);                                       \
     template double cross_entropy(ThreadPool&, Matrix<T>, const std::int32_t*, double);
 RHIZOME_INSTANTIATE(float)
 RHIZOME_INSTANTIATE(double)

@@ -37,7 +37,8 @@ inline constexpr std::int64_t tile_columns = 64 / sizeof(T);
 
 enum class Start : std::uint8_t { zero, old };  // of each chain: 0, or what the result held before
 
-/// A register's worth of numbers (the compilers' vector extension), added and multiplied one by one.
+/// A register's worth of numbers (the compilers' vector extension), added and multiplied one by
+/// one.
 template <class T>
 using Wide [[gnu::vector_size(32)]] = T;
 
@@ -71,7 +72,8 @@ void multiply_tile(Matrix<T> c, const T* a, const T* b, std::int64_t inner, Star
     }
 }
 
-/// Tiles of a few columns (or rows) of `m`, each laid out inner index first and filled up with zeros.
+/// Tiles of a few columns (or rows) of `m`, each laid out inner index first and filled up with
+/// zeros.
 template <class T>
 void pack(T* to, Matrix<T> m, std::int64_t first, std::int64_t width) {
     const std::int64_t used = std::min(width, m.columns - first);

@@ -35,9 +35,9 @@ class ThreadPool {
     std::mutex mutex_;
     std::condition_variable start_;
     std::condition_variable finish_;
-    const Body* body_ = nullptr;    // of the running loop
-    std::int64_t turns_ = 0;        // of the running loop
-    std::uint64_t round_ = 0;       // counts loops, so that a helper takes part once in each
+    const Body* body_ = nullptr;  // of the running loop
+    std::int64_t turns_ = 0;      // of the running loop
+    std::uint64_t round_ = 0;     // counts loops, so that a helper takes part once in each
     std::size_t helpers_busy_ = 0;
     bool stop_ = false;
     std::vector<std::jthread> helpers_;

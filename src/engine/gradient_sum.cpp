@@ -51,8 +51,8 @@ void GradientSum::add_subtree(device::Stream& stream, LaneRange lanes,
     while (lanes.size() < lanes_.lanes) {
         const LaneRange parent = parent_of(lanes_.lanes, lanes);
         const bool is_left = lanes.first == parent.first;
-        const LaneRange sibling = is_left ? LaneRange{lanes.last, parent.last}
-                                          : LaneRange{parent.first, lanes.first};
+        const LaneRange sibling =
+            is_left ? LaneRange{lanes.last, parent.last} : LaneRange{parent.first, lanes.first};
         auto other = complete_.extract(sibling);
         if (other.empty()) break;
         std::unique_ptr<TensorSet>& left = is_left ? sum : other.mapped();

@@ -50,7 +50,8 @@ class GradientSum {
     const LayerTable& table_;
     LaneShape lanes_;
     std::map<std::int32_t, OpenLane> open_;  // lanes that have begun, by number
-    std::map<LaneRange, std::unique_ptr<model::TensorSet>> complete_;  // subtrees without a parent yet
+    std::map<LaneRange, std::unique_ptr<model::TensorSet>>
+        complete_;  // subtrees without a parent yet
     std::vector<std::unique_ptr<model::TensorSet>> free_;
     std::int64_t bytes_ = 0;  // of all sets that were ever needed at once
 };

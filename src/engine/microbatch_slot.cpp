@@ -22,9 +22,11 @@ const TensorSpec loss_spec{"loss", Shape{}, DType::f64};
 }  // namespace
 
 std::int64_t MicrobatchSlot::planned_bytes(const model::Network& network,
-                                      std::span<const TensorSpec> fields, std::int32_t rows,
-                                      Recompute recompute) {
-    const auto bytes = [](std::span<const TensorSpec> specs) { return device::Layout{specs}.bytes; };
+                                           std::span<const TensorSpec> fields, std::int32_t rows,
+                                           Recompute recompute) {
+    const auto bytes = [](std::span<const TensorSpec> specs) {
+        return device::Layout{specs}.bytes;
+    };
     std::int64_t kept = bytes(std::span{&loss_spec, 1});
     std::int64_t scratch = 0;
     std::int64_t saved = 0;
@@ -40,10 +42,9 @@ std::int64_t MicrobatchSlot::planned_bytes(const model::Network& network,
                                             : saved + bytes(spec.saved);
         for (const WireValue value : network.values_read(LayerId{i})) {
             if (network.last_reader(value) == LayerId{i}) continue;
-            kept += bytes(std::span{&network.layer(value.writer)
-                                         .spec()
-                                         .writes[static_cast<std::size_t>(value.output)],
-                                    1});
+            kept += bytes(std::span{
+                &network.layer(value.writer).spec().writes[static_cast<std::size_t>(value.output)],
+                1});
         }
     }
     return kept + scratch + saved;
@@ -85,7 +86,8 @@ std::vector<Tensor> MicrobatchSlot::add_memory(device::Device& device,
 }
 
 void MicrobatchSlot::lay_out(device::Device& device) {
-    // Scratch is never kept, so all layers share one piece; so do saved tensors that are made again.
+    // Scratch is never kept, so all layers share one piece; so do saved tensors that are made
+    // again.
     std::int64_t scratch_bytes = 0;
     std::int64_t saved_bytes = 0;
     for (std::int32_t i = 0; i < network_.size(); ++i) {

@@ -1,9 +1,9 @@
 // Memory for one microbatch on its way through the layers, and the calls that move it along. Memory
 // is laid out once and used again by every microbatch that takes the slot.
 //
-// With Recompute::all only wires are kept from forward to backward; what a layer saves is made again
-// by repeating its forward pass. The random numbers of dropout depend on the place and not on the
-// time, so the repetition is exact.
+// With Recompute::all only wires are kept from forward to backward; what a layer saves is made
+// again by repeating its forward pass. The random numbers of dropout depend on the place and not on
+// the time, so the repetition is exact.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ class MicrobatchSlot {
 
     /// Device memory that such a slot takes.
     [[nodiscard]] static std::int64_t planned_bytes(const model::Network& network,
-                                               std::span<const TensorSpec> fields,
-                                               std::int32_t rows, Recompute recompute);
+                                                    std::span<const TensorSpec> fields,
+                                                    std::int32_t rows, Recompute recompute);
     [[nodiscard]] std::int64_t bytes() const;
 
     /// Brings in the data of these samples, one per row.
@@ -71,9 +71,9 @@ class MicrobatchSlot {
 
     const model::Network& network_;
     Recompute recompute_;
-    std::vector<TensorSpec> fields_;                // of one row
-    std::vector<device::Tensor> field_tensors_;     // of all rows
-    std::vector<std::vector<std::byte>> staging_;   // host side of the fields
+    std::vector<TensorSpec> fields_;               // of one row
+    std::vector<device::Tensor> field_tensors_;    // of all rows
+    std::vector<std::vector<std::byte>> staging_;  // host side of the fields
     device::Tensor loss_;
     std::vector<LayerMemory> layers_;
     std::vector<device::Memory> memory_;

@@ -19,7 +19,8 @@ class TrainObserver {
     virtual void on_evaluation(std::int32_t steps, double loss) = 0;
 };
 
-/// Trains from the trainer's initial parameters. `validation` may be null: then nothing is evaluated.
+/// Trains from the trainer's initial parameters. `validation` may be null: then nothing is
+/// evaluated.
 void train(Trainer& trainer, const data::Dataset* validation, const TrainLoopConfig& config,
            TrainObserver& observer);
 

@@ -14,7 +14,8 @@ std::int64_t planned_bytes(const model::Network& network, std::span<const Tensor
                            const TrainerConfig& config) {
     const LayerTable& table = network.table();
     const std::int64_t owned = model::TensorSet::planned_bytes(table, model::TiedTensors::shared);
-    const std::int64_t by_use = model::TensorSet::planned_bytes(table, model::TiedTensors::separate);
+    const std::int64_t by_use =
+        model::TensorSet::planned_bytes(table, model::TiedTensors::separate);
     return 3 * owned + GradientSum::sets_in_order(config.lanes) * by_use +
            MicrobatchSlot::planned_bytes(network, fields, config.rows, config.recompute);
 }
@@ -124,8 +125,7 @@ StepResult Trainer::run_step(Step step) {
 
 double Trainer::evaluate(const data::Dataset& dataset, std::int64_t microbatches_max) {
     ENSURE(dataset.samples() >= config_.rows && microbatches_max > 0);
-    const std::int64_t microbatches =
-        std::min(microbatches_max, dataset.samples() / config_.rows);
+    const std::int64_t microbatches = std::min(microbatches_max, dataset.samples() / config_.rows);
     double loss = 0;
     std::int64_t terms = 0;
     for (std::int64_t m = 0; m < microbatches; ++m) {

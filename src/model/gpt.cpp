@@ -81,9 +81,8 @@ class Head final : public Layer {
 std::unique_ptr<Layer> make_embedding(const GptShape& shape, LayerId id) {
     LayerSpec spec;
     spec.name = "embedding";
-    spec.parameters = {
-        shape.matrix("token", shape.config.vocabulary, shape.channels(), deviation),
-        shape.matrix("position", shape.positions(), shape.channels(), deviation)};
+    spec.parameters = {shape.matrix("token", shape.config.vocabulary, shape.channels(), deviation),
+                       shape.matrix("position", shape.positions(), shape.channels(), deviation)};
     spec.fields = {"tokens"};
     spec.writes = {shape.hidden()};
     spec.deferred = {shape.activation("d_sum", shape.channels())};

@@ -1,6 +1,7 @@
 // One pre-norm transformer block:
 //
-//   x --+-- norm_1 - attention - projection - dropout -- + --+-- norm_2 - expand - gelu - contract -
+//   x --+-- norm_1 - attention - projection - dropout -- + --+-- norm_2 - expand - gelu - contract
+//   -
 //       |                                                |   |     dropout -- + --> y
 //       +------------------------------------------------+   +----------------+
 //
@@ -18,15 +19,34 @@ using device::Tensor;
 // Places in the lists of the spec; the order of `parameters` is the contract's (MATHEMATICS.md).
 namespace parameter {
 enum : std::size_t {
-    norm_1_weight, norm_1_bias, attention_weight, attention_bias, projection_weight,
-    projection_bias, norm_2_weight, norm_2_bias, expand_weight, expand_bias, contract_weight,
+    norm_1_weight,
+    norm_1_bias,
+    attention_weight,
+    attention_bias,
+    projection_weight,
+    projection_bias,
+    norm_2_weight,
+    norm_2_bias,
+    expand_weight,
+    expand_bias,
+    contract_weight,
     contract_bias
 };
 }
 namespace saved {
 enum : std::size_t {
-    mean_1, inverse_1, normed_1, qkv, log_sum, heads, middle, mean_2, inverse_2, normed_2,
-    expanded, bent
+    mean_1,
+    inverse_1,
+    normed_1,
+    qkv,
+    log_sum,
+    heads,
+    middle,
+    mean_2,
+    inverse_2,
+    normed_2,
+    expanded,
+    bent
 };
 }
 namespace deferred {
@@ -82,8 +102,7 @@ class Block final : public Layer {
         drop(stream, d[deferred::d_contracted], t.d_outputs[0], site::feed_forward, pass);
         stream.linear_backward_input(t.scratch[scratch::wide], d[deferred::d_contracted],
                                      p[parameter::contract_weight]);
-        stream.gelu_backward(d[deferred::d_expanded], t.scratch[scratch::wide],
-                             s[saved::expanded]);
+        stream.gelu_backward(d[deferred::d_expanded], t.scratch[scratch::wide], s[saved::expanded]);
         stream.linear_backward_input(d[deferred::d_normed_2], d[deferred::d_expanded],
                                      p[parameter::expand_weight]);
         stream.norm_backward_input(narrow, d[deferred::d_normed_2], s[saved::middle],
@@ -98,9 +117,8 @@ class Block final : public Layer {
                                   s[saved::qkv], dropout(dropout_, site::probabilities, pass));
         stream.linear_backward_input(d[deferred::d_normed_1], d[deferred::d_qkv],
                                      p[parameter::attention_weight]);
-        stream.norm_backward_input(narrow, d[deferred::d_normed_1], t.inputs[0],
-                                   s[saved::mean_1], s[saved::inverse_1],
-                                   p[parameter::norm_1_weight]);
+        stream.norm_backward_input(narrow, d[deferred::d_normed_1], t.inputs[0], s[saved::mean_1],
+                                   s[saved::inverse_1], p[parameter::norm_1_weight]);
         stream.add(t.d_inputs[0], d_middle, narrow);
     }
 
@@ -143,7 +161,8 @@ std::vector<ParameterSpec> block_parameters(const GptShape& shape) {
     constexpr auto zeros = Initial::Kind::zeros;
     constexpr auto ones = Initial::Kind::ones;
     constexpr double deviation = 0.02;
-    // Each block adds to the residual stream twice; this keeps its variance from growing with depth.
+    // Each block adds to the residual stream twice; this keeps its variance from growing with
+    // depth.
     const double residual_deviation = deviation / std::sqrt(2.0 * shape.config.blocks);
     return {shape.vector("norm_1.weight", c, ones),
             shape.vector("norm_1.bias", c, zeros),
@@ -168,18 +187,19 @@ std::unique_ptr<Layer> make_block(const GptShape& shape, LayerId id) {
     spec.parameters = block_parameters(shape);
     spec.reads = {"hidden"};
     spec.writes = {shape.hidden()};
-    spec.saved = {shape.per_token("mean_1"),
-                  shape.per_token("inverse_1"),
-                  shape.activation("normed_1", c),
-                  shape.activation("qkv", 3 * c),
-                  {"log_sum", Shape{shape.rows, shape.config.heads, shape.positions()}, shape.dtype},
-                  shape.activation("heads", c),
-                  shape.activation("middle", c),
-                  shape.per_token("mean_2"),
-                  shape.per_token("inverse_2"),
-                  shape.activation("normed_2", c),
-                  shape.activation("expanded", 4 * c),
-                  shape.activation("bent", 4 * c)};
+    spec.saved = {
+        shape.per_token("mean_1"),
+        shape.per_token("inverse_1"),
+        shape.activation("normed_1", c),
+        shape.activation("qkv", 3 * c),
+        {"log_sum", Shape{shape.rows, shape.config.heads, shape.positions()}, shape.dtype},
+        shape.activation("heads", c),
+        shape.activation("middle", c),
+        shape.per_token("mean_2"),
+        shape.per_token("inverse_2"),
+        shape.activation("normed_2", c),
+        shape.activation("expanded", 4 * c),
+        shape.activation("bent", 4 * c)};
     spec.deferred = {shape.activation("d_normed_1", c),     shape.activation("d_qkv", 3 * c),
                      shape.activation("d_projected", c),    shape.activation("d_normed_2", c),
                      shape.activation("d_expanded", 4 * c), shape.activation("d_contracted", c)};

@@ -13,11 +13,11 @@ enum class Tying : std::uint8_t { tied, untied };  // is the head the token embe
 struct GptConfig {
     std::int32_t blocks = 4;
     std::int32_t channels = 64;
-    std::int32_t heads = 4;      // divides channels
-    std::int32_t context = 64;   // positions per sample
+    std::int32_t heads = 4;     // divides channels
+    std::int32_t context = 64;  // positions per sample
     std::int32_t vocabulary = 256;
     Tying tying = Tying::tied;
-    double dropout = 0.0;        // in [0, 1)
+    double dropout = 0.0;  // in [0, 1)
 
     friend bool operator==(const GptConfig&, const GptConfig&) = default;
 };
@@ -43,7 +43,8 @@ inline constexpr std::array gpt_sizes{
     GptSize{"gpt2-large", 36, 1280, 20, 1024, 50257},
     GptSize{"gpt2-xl", 48, 1600, 25, 1024, 50257},
     GptSize{"gpt3-125m", 12, 768, 12, 2048, 50257},
-    GptSize{"gpt3-1.3b", 24, 2048, 32, 2048, 50257},  // the paper's 24 heads of 128 do not make 2048
+    GptSize{"gpt3-1.3b", 24, 2048, 32, 2048,
+            50257},  // the paper's 24 heads of 128 do not make 2048
     GptSize{"gpt3-2.7b", 32, 2560, 32, 2048, 50257},
     GptSize{"gpt3-6.7b", 32, 4096, 32, 2048, 50257},
 };

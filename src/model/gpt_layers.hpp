@@ -32,8 +32,10 @@ struct GptShape {
     }
     [[nodiscard]] ParameterSpec matrix(std::string name, std::int64_t outputs, std::int64_t inputs,
                                        double deviation) const {
-        return {{std::move(name), Shape{outputs, inputs}, dtype}, Decay::weight,
-                {Initial::Kind::normal, deviation}, std::nullopt};
+        return {{std::move(name), Shape{outputs, inputs}, dtype},
+                Decay::weight,
+                {Initial::Kind::normal, deviation},
+                std::nullopt};
     }
 };
 

@@ -72,16 +72,16 @@ struct Pass {
 struct LayerTensors {
     std::span<const device::Tensor> parameters;
     std::span<const device::Tensor> fields;
-    std::span<const device::Tensor> inputs;      // wires read
-    std::span<const device::Tensor> outputs;     // wires written; only forward may touch them
+    std::span<const device::Tensor> inputs;   // wires read
+    std::span<const device::Tensor> outputs;  // wires written; only forward may touch them
     std::span<const device::Tensor> saved;
     std::span<const device::Tensor> scratch;
-    device::Tensor loss;                         // scalar f64; set by layers with Loss::adds
+    device::Tensor loss;  // scalar f64; set by layers with Loss::adds
     // backward only
-    std::span<const device::Tensor> d_outputs;   // read by the input part
-    std::span<const device::Tensor> d_inputs;    // overwritten by the input part
-    std::span<const device::Tensor> deferred;    // from the input part to the weight part
-    std::span<const device::Tensor> gradients;   // of the parameters; the weight part adds to them
+    std::span<const device::Tensor> d_outputs;  // read by the input part
+    std::span<const device::Tensor> d_inputs;   // overwritten by the input part
+    std::span<const device::Tensor> deferred;   // from the input part to the weight part
+    std::span<const device::Tensor> gradients;  // of the parameters; the weight part adds to them
 };
 
 class Layer {

@@ -17,8 +17,8 @@ std::int64_t bytes_of_all(const std::vector<TensorSpec>& specs) {
 std::optional<device::Dropout> Layer::dropout(double probability, int site,
                                               const Pass& pass) const {
     if (probability == 0.0 || pass.mode == Pass::Mode::evaluate) return std::nullopt;
-    return device::Dropout{probability, RandomSite::in_step(pass.seed, id_, site, pass.step,
-                                                            pass.microbatch)};
+    return device::Dropout{probability,
+                           RandomSite::in_step(pass.seed, id_, site, pass.step, pass.microbatch)};
 }
 
 Network::Network(std::vector<std::unique_ptr<Layer>> layers, std::int64_t chunk_elements)
@@ -71,8 +71,8 @@ void Network::fill_table() {
     std::map<std::string, TensorRef> by_name;
     for (std::int32_t i = 0; i < size(); ++i) {
         const LayerSpec& spec = layer(LayerId{i}).spec();
-        LayerFacts facts{.name = spec.name, .parameters = {}, .outputs = {}, .fields = spec.fields,
-                         .costs = {}};
+        LayerFacts facts{
+            .name = spec.name, .parameters = {}, .outputs = {}, .fields = spec.fields, .costs = {}};
         for (const ParameterSpec& parameter : spec.parameters) {
             ParameterFacts known{.spec = parameter.spec, .decay = parameter.decay};
             if (parameter.tied_to) {

@@ -75,8 +75,8 @@ std::vector<T> initial_values(const Initial& initial, const RandomSite& site,
 }
 
 template <class T>
-void upload_initial_values(device::Stream& stream, const device::Tensor& to,
-                           const Initial& initial, const RandomSite& site) {
+void upload_initial_values(device::Stream& stream, const device::Tensor& to, const Initial& initial,
+                           const RandomSite& site) {
     const auto values = initial_values<T>(initial, site, to.elements());
     stream.upload(to, std::as_bytes(std::span{values}));
     stream.synchronize();  // before `values` goes

@@ -1,9 +1,9 @@
 // ulfm_survives_test FOLDER: can this MPI lose a rank and go on? Three ranks start, rank 0 kills
 // itself, and the other two revoke, agree, shrink and count themselves.
 //
-// Nobody's exit code says how it went (mpirun's least of all): a survivor that reached the end leaves
-// FOLDER/survivor.RANK, and the victim FOLDER/victim, so that a test whose fault never fired fails.
-// The ranks leave with _exit, since the goodbye of MPI_Finalize may wait for the dead.
+// Nobody's exit code says how it went (mpirun's least of all): a survivor that reached the end
+// leaves FOLDER/survivor.RANK, and the victim FOLDER/victim, so that a test whose fault never fired
+// fails. The ranks leave with _exit, since the goodbye of MPI_Finalize may wait for the dead.
 #include <mpi.h>
 #include <mpi-ext.h>
 #include <unistd.h>
@@ -48,8 +48,8 @@ void leave_at_the_deadline() {
 void connect_all(MPI_Comm world, int me) {
     for (int peer = 0; peer < ranks; ++peer) {
         if (peer == me) continue;
-        const int result = MPI_Sendrecv(nullptr, 0, MPI_BYTE, peer, 1, nullptr, 0, MPI_BYTE, peer, 1,
-                                        world, MPI_STATUS_IGNORE);
+        const int result = MPI_Sendrecv(nullptr, 0, MPI_BYTE, peer, 1, nullptr, 0, MPI_BYTE, peer,
+                                        1, world, MPI_STATUS_IGNORE);
         require(result == MPI_SUCCESS, "no connection");
     }
     require(MPI_Barrier(world) == MPI_SUCCESS, "no barrier before the loss");

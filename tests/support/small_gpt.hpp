@@ -18,7 +18,8 @@ class MemoryText final : public data::Dataset {
     MemoryText(std::vector<std::int32_t> tokens, std::int64_t context)
         : tokens_{std::move(tokens)},
           context_{context},
-          fields_{{"tokens", Shape{context}, DType::i32}, {"targets", Shape{context}, DType::i32}} {}
+          fields_{{"tokens", Shape{context}, DType::i32}, {"targets", Shape{context}, DType::i32}} {
+    }
 
     std::int64_t samples() const override {
         return (static_cast<std::int64_t>(tokens_.size()) - 1) / context_;
@@ -39,18 +40,30 @@ class MemoryText final : public data::Dataset {
 /// The text of the golden file: 37 samples of 5 tokens out of 11.
 inline MemoryText small_text() {
     std::vector<std::int32_t> tokens;
-    for (std::int32_t i = 0; i < 37 * 5 + 1; ++i) tokens.push_back((i * i * 7 + 3 * i + i / 11) % 11);
+    for (std::int32_t i = 0; i < 37 * 5 + 1; ++i)
+        tokens.push_back((i * i * 7 + 3 * i + i / 11) % 11);
     return MemoryText{tokens, 5};
 }
 
 inline model::GptConfig small_gpt(model::Tying tying, double dropout) {
-    return {.blocks = 2, .channels = 8, .heads = 2, .context = 5, .vocabulary = 11,
-            .tying = tying, .dropout = dropout};
+    return {.blocks = 2,
+            .channels = 8,
+            .heads = 2,
+            .context = 5,
+            .vocabulary = 11,
+            .tying = tying,
+            .dropout = dropout};
 }
 
 inline model::OptimizerConfig small_optimizer() {
-    return {.learning_rate = 0.01, .final_learning_rate = 0.001, .warmup_steps = 3,
-            .decay_steps = 8, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1,
+    return {.learning_rate = 0.01,
+            .final_learning_rate = 0.001,
+            .warmup_steps = 3,
+            .decay_steps = 8,
+            .beta1 = 0.9,
+            .beta2 = 0.95,
+            .epsilon = 1e-8,
+            .weight_decay = 0.1,
             .clip_norm = 0.5};
 }
 
@@ -72,9 +85,14 @@ struct SmallRun {
           network{model::make_gpt(small_gpt(options.tying, options.dropout), options.rows,
                                   options.dtype, options.chunk_elements)},
           text{small_text()},
-          trainer{*device, network, text,
-                  {.seed = 1234, .rows = options.rows, .lanes = options.lanes,
-                   .optimizer = small_optimizer(), .recompute = options.recompute}} {}
+          trainer{*device,
+                  network,
+                  text,
+                  {.seed = 1234,
+                   .rows = options.rows,
+                   .lanes = options.lanes,
+                   .optimizer = small_optimizer(),
+                   .recompute = options.recompute}} {}
 
     /// For f64 runs.
     std::vector<double> read(const device::Tensor& tensor) {

@@ -180,9 +180,7 @@ TEST(Values, ThatAreMissingAreErrors) {
     EXPECT_EQ(message_of({.file = "lanes =   # none\n"}),
               "run.conf:1: lanes (has no value), give one or leave the key out");
     EXPECT_THAT(
-        [] {
-            (void)parse({.flags = {"--data.train", "x", "--lanes"}});
-        },
+        [] { (void)parse({.flags = {"--data.train", "x", "--lanes"}}); },
         ::testing::ThrowsMessage<ConfigError>("--lanes (has no value), write --lanes=VALUE"));
 }
 

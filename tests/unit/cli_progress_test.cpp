@@ -20,7 +20,9 @@ struct Watched {
                     .samples_per_step = 20,
                     .samples_per_pass = 80,
                     .log_interval = log_interval},
-                   screen, clock, [this](std::string_view text) { shown += text; }} {}
+                   screen,
+                   clock,
+                   [this](std::string_view text) { shown += text; }} {}
 
     void steps(std::int32_t count) {
         for (std::int32_t i = 0; i < count; ++i) {

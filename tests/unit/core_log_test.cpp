@@ -61,9 +61,13 @@ TEST(LogTo, WritesEachLineWithItsEndInOneWrite) {
     EXPECT_EQ(ends.read(), "nothing");
 }
 
-TEST(LogTo, FinishesALineThatDoesNotFitAtOnce) {
+TEST(LogTo, FinishesALineThatSignalsInterrupt) {
     std::array<int, 2> pipe_ends{};
     ASSERT_EQ(::pipe(pipe_ends.data()), 0);
+    struct sigaction action{};
+    struct sigaction old_action{};
+    action.sa_handler = [](int) {};  // and no SA_RESTART: a blocked write returns early
+    ASSERT_EQ(::sigaction(SIGUSR1, &action, &old_action), 0);
     const std::string line(300000, 'x');  // more than a pipe holds
     std::thread writer{[&] {
         log_to(pipe_ends[1]).info(line);
@@ -73,9 +77,12 @@ TEST(LogTo, FinishesALineThatDoesNotFitAtOnce) {
     std::array<char, 10000> buffer{};
     for (ssize_t count = 0; (count = ::read(pipe_ends[0], buffer.data(), buffer.size())) > 0;) {
         all.append(buffer.data(), static_cast<std::size_t>(count));
+        ::pthread_kill(writer.native_handle(), SIGUSR1);
     }
     writer.join();
     ::close(pipe_ends[0]);
+    ::sigaction(SIGUSR1, &old_action, nullptr);
+    EXPECT_EQ(all.size(), line.size() + 1);
     EXPECT_EQ(all, line + "\n");
 }
 

@@ -2,6 +2,8 @@
 // sum of squares, AdamW.
 #include <gmock/gmock.h>
 
+#include <numeric>
+
 #include "support/device_case.hpp"
 
 namespace rhizome::tests {
@@ -94,11 +96,11 @@ TEST_P(Rows, CrossEntropyGivesTheLossAndTheScaledGradient) {
 }
 
 TEST_P(Rows, CrossEntropyDoesNotOverflowOnLargeLogits) {
-    const Tensor logits = put(Shape{3, 2}, {1e4, 1e4, -1e4, -1e4, 1e4, -1e4});
+    const Tensor logits = put(Shape{4, 2}, {1e4, 1e4, -1e4, -1e4, 1e4, -1e4, -1e4, 1e4});
     const Tensor loss = bench.poisoned(Shape{}, DType::f64);
-    stream.cross_entropy(loss, logits, integers(Shape{3}, {0, 1, 1}), 1.0);
+    stream.cross_entropy(loss, logits, integers(Shape{4}, {0, 1, 1, 1}), 1.0);
     EXPECT_NEAR(read(loss)[0], 2 * std::log(2.0) + 2e4, 2e4 * tolerance());
-    EXPECT_THAT(read(logits), ElementsAre(-0.5, 0.5, 0.5, -0.5, 1, -1));
+    EXPECT_THAT(read(logits), ElementsAre(-0.5, 0.5, 0.5, -0.5, 1, -1, 0, 0));
 }
 
 TEST_P(Rows, CrossEntropyFollowsTheFormulaAtEverySize) {
@@ -128,18 +130,26 @@ TEST_P(Rows, CrossEntropyFollowsTheFormulaAtEverySize) {
 }
 
 TEST_P(Rows, CrossEntropyAddsRowsInTheirOrderInDoublePrecision) {
+    // The first rows' losses are small and the last ones' large, so the order shows in the last
+    // bit.
     const Tensor logits = random(Shape{65, 7}, 2);
-    const std::vector<double> x = read(logits);
+    std::vector<double> x = read(logits);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::pow(1.2, i / 7);
+    bench.write(logits, x);
+    x = read(logits);
     const Tensor loss = bench.poisoned(Shape{}, DType::f64);
-    double chain = 0;
-    for (std::size_t r = 0; r < 65; ++r) {
-        const std::vector<double> row(x.begin() + static_cast<std::ptrdiff_t>(7 * r),
-                                      x.begin() + static_cast<std::ptrdiff_t>(7 * r + 7));
-        stream.cross_entropy(loss, put(Shape{1, 7}, row), integers(Shape{1}, {3}), 1.0);
-        chain += read(loss)[0];
+    std::vector<double> losses;
+    for (auto row = x.begin(); row != x.end(); row += 7) {
+        stream.cross_entropy(loss, put(Shape{1, 7}, {row, row + 7}), integers(Shape{1}, {3}), 1.0);
+        losses.push_back(read(loss)[0]);
+    }
+    const double ascending = std::accumulate(losses.begin(), losses.end(), 0.0);
+    const double descending = std::accumulate(losses.rbegin(), losses.rend(), 0.0);
+    if (dtype() == DType::f64) {  // sums of floats are exact
+        EXPECT_NE(ascending, descending) << "no order would show";
     }
     stream.cross_entropy(loss, logits, integers(Shape{65}, std::vector<double>(65, 3.0)), 1.0);
-    EXPECT_EQ(read(loss)[0], chain);
+    EXPECT_EQ(read(loss)[0], ascending);
 }
 
 TEST(CrossEntropyDeathTest, RefusesTargetsOutsideTheVocabulary) {

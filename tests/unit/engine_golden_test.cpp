@@ -35,9 +35,8 @@ void set_golden_parameters(SmallRun& run) {
     std::uint64_t number = 0;
     for (const TensorRef tensor : table.owned()) {
         const std::string name = table.name_of(tensor);
-        const bool centred_at_one =
-            name.ends_with("norm_1.weight") || name.ends_with("norm_2.weight") ||
-            name == "final_norm/weight";
+        const bool centred_at_one = name.ends_with("norm_1.weight") ||
+                                    name.ends_with("norm_2.weight") || name == "final_norm/weight";
         ++number;
         std::vector<double> values(
             static_cast<std::size_t>(table.at(tensor).spec.shape.elements()));
@@ -104,12 +103,12 @@ TEST_P(GoldenRun, AgreesWithNumPyInLossGradientsAndTenSteps) {
         << "clipping was never active";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, GoldenRun,
-    testing::Values(Case{"tied", {}},
-                    Case{"untied_dropout",
-                         {.tying = model::Tying::untied, .dropout = 0.2, .lanes = {6, 3}}}),
-    [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenRun,
+                         testing::Values(Case{"tied", {}}, Case{"untied_dropout",
+                                                                {.tying = model::Tying::untied,
+                                                                 .dropout = 0.2,
+                                                                 .lanes = {6, 3}}}),
+                         [](const auto& each) { return each.param.name; });
 
 TEST(Golden, InitialValuesAgreeWithNumPy) {
     SmallRun run{{}};
@@ -128,8 +127,7 @@ TEST(Golden, TheSamplersPermutationsAgreeWithNumPy) {
     const auto pass = [](std::uint64_t seed, std::uint32_t number, std::int64_t samples) {
         std::vector<double> order;
         for (std::int64_t place = 0; place < samples; ++place) {
-            order.push_back(
-                static_cast<double>(data::permuted(seed, number, samples, place)));
+            order.push_back(static_cast<double>(data::permuted(seed, number, samples, place)));
         }
         return order;
     };

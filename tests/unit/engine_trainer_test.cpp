@@ -31,8 +31,12 @@ std::vector<Microbatch> mixed_order(LaneShape lanes, std::mt19937_64& random) {
 }
 
 SmallOptions lively() {
-    return {.tying = model::Tying::tied, .dropout = 0.2, .dtype = DType::f32, .rows = 3,
-            .lanes = {12, 6}, .chunk_elements = 50};
+    return {.tying = model::Tying::tied,
+            .dropout = 0.2,
+            .dtype = DType::f32,
+            .rows = 3,
+            .lanes = {12, 6},
+            .chunk_elements = 50};
 }
 
 std::string digest_after(const SmallOptions& options, std::int32_t steps) {
@@ -135,11 +139,12 @@ TEST(Trainer, TakesTheMemoryThatWasPlanned) {
             SmallRun run{options};
             run.trainer.run_step(Step{0});
             run.trainer.run_step(Step{1});
-            EXPECT_EQ(run.trainer.bytes(),
-                      engine::planned_bytes(run.network, run.text.fields(),
-                                            {.seed = 1234, .rows = options.rows,
-                                             .lanes = options.lanes, .optimizer = {},
-                                             .recompute = recompute}))
+            EXPECT_EQ(run.trainer.bytes(), engine::planned_bytes(run.network, run.text.fields(),
+                                                                 {.seed = 1234,
+                                                                  .rows = options.rows,
+                                                                  .lanes = options.lanes,
+                                                                  .optimizer = {},
+                                                                  .recompute = recompute}))
                 << lanes;
         }
     }
