@@ -47,7 +47,8 @@ template <class Value>
 using Choices = std::vector<std::pair<std::string, Value>>;
 
 template <class Value, class Field>
-Key choice(std::string name, KeyKind kind, Choices<Value> choices, std::string help, Field field) {
+Key choice(std::string name, KeyKind kind, const Choices<Value>& choices, std::string help,
+           Field field) {
     std::string takes;
     for (const auto& [word, value] : choices) takes += (takes.empty() ? "" : "|") + word;
     const auto set = [choices, takes, field](RunConfig& config, std::string_view text) {

@@ -66,8 +66,9 @@ void Progress::on_step(const engine::StepResult& result) {
 }
 
 void Progress::on_evaluation(std::int32_t steps, double loss) {
-    last_ = {steps, loss};
-    if (!best_ || loss < best_->loss) best_ = last_;
+    const Evaluation now{steps, loss};
+    const bool is_best = !evaluations_ || loss < evaluations_->best.loss;
+    evaluations_ = {.last = now, .best = is_best ? now : evaluations_->best};
     print_line("step " + aligned(std::to_string(steps), std::to_string(config_.steps).size()) +
                "/" + std::to_string(config_.steps) + "  validation loss " + to_fixed(loss, 4));
 }
@@ -89,10 +90,11 @@ std::string Progress::table(const std::vector<std::pair<std::string, std::string
                               " (mean of the last " + std::to_string(recent_losses_.size()) +
                               (recent_losses_.size() == 1 ? " step)" : " steps)"));
     }
-    if (last_) {
-        rows.emplace_back("validation loss", to_fixed(last_->loss, 4) + " (best " +
-                                                 to_fixed(best_->loss, 4) + " after step " +
-                                                 std::to_string(best_->steps) + ")");
+    if (evaluations_) {
+        const auto& [last, best] = *evaluations_;
+        rows.emplace_back("validation loss", to_fixed(last.loss, 4) + " (best " +
+                                                 to_fixed(best.loss, 4) + " after step " +
+                                                 std::to_string(best.steps) + ")");
     }
     rows.emplace_back("time", to_duration(time));
     if (time > 0) {

@@ -49,6 +49,10 @@ class Progress final : public engine::TrainObserver {
         std::int32_t steps;
         double loss;
     };
+    struct Evaluations {
+        Evaluation last;
+        Evaluation best;
+    };
 
     ProgressConfig config_;
     Screen screen_;
@@ -59,8 +63,7 @@ class Progress final : public engine::TrainObserver {
     bool line_open_ = false;          // a line without its end stands on the terminal
     std::int32_t steps_done_ = 0;
     std::deque<double> recent_losses_;
-    std::optional<Evaluation> last_;
-    std::optional<Evaluation> best_;
+    std::optional<Evaluations> evaluations_;
 };
 
 }  // namespace rhizome::cli

@@ -17,7 +17,7 @@ TensorSpec of_all_rows(const TensorSpec& field, std::int32_t rows) {
     return {field.name, Shape{rows, field.shape[0]}, field.dtype};
 }
 
-const TensorSpec loss_spec{"loss", Shape{}, DType::f64};
+TensorSpec loss_spec() { return {"loss", Shape{}, DType::f64}; }
 
 }  // namespace
 
@@ -27,7 +27,8 @@ std::int64_t MicrobatchSlot::planned_bytes(const model::Network& network,
     const auto bytes = [](std::span<const TensorSpec> specs) {
         return device::Layout{specs}.bytes;
     };
-    std::int64_t kept = bytes(std::span{&loss_spec, 1});
+    const TensorSpec loss = loss_spec();
+    std::int64_t kept = bytes(std::span{&loss, 1});
     std::int64_t scratch = 0;
     std::int64_t saved = 0;
     for (const TensorSpec& field : fields) {
@@ -65,7 +66,7 @@ MicrobatchSlot::MicrobatchSlot(device::Device& device, const model::Network& net
         field_tensors_.push_back(add_memory(device, all_rows));
         staging_.emplace_back(static_cast<std::size_t>(all_rows.bytes()));
     }
-    loss_ = add_memory(device, loss_spec);
+    loss_ = add_memory(device, loss_spec());
     lay_out(device);
     for (std::int32_t i = 0; i < network_.size(); ++i) connect(LayerId{i});
 }

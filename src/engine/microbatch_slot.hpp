@@ -62,8 +62,8 @@ class MicrobatchSlot {
     };
 
     void lay_out(device::Device& device);
-    void connect(LayerId layer);
-    [[nodiscard]] model::LayerTensors tensors_of(LayerId layer,
+    void connect(LayerId id);
+    [[nodiscard]] model::LayerTensors tensors_of(LayerId id,
                                                  const model::TensorSet& parameters) const;
     device::Tensor add_memory(device::Device& device, const TensorSpec& spec);
     std::vector<device::Tensor> add_memory(device::Device& device,

@@ -79,6 +79,19 @@ TEST(Digest, KeepsTextsApart) {
     EXPECT_EQ(of_texts({"ab", "c"}), of_texts({"ab", "c"}));
 }
 
+TEST(Digest, FramesATextByItsLengthInEightBytes) {
+    for (const std::string_view text :
+         {"", "a", "12345678", "a longer text than any machine word"}) {
+        Digest framed;
+        framed.add_text(text);
+        Digest by_hand;
+        const std::uint64_t length = text.size();
+        by_hand.add(std::as_bytes(std::span{&length, 1}));
+        by_hand.add(bytes_of_text(text));
+        EXPECT_EQ(framed.hex(), by_hand.hex()) << text;
+    }
+}
+
 TEST(Digest, MovesWithWhatWasAdded) {
     Digest first;
     first.add(bytes_of_text("ab"));
