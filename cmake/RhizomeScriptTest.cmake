@@ -2,13 +2,14 @@
 # A test that is no GoogleTest program. A reason says that something it needs is not here: the test is
 # then listed as skipped, and its output says why.
 function(rhizome_script_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;UNLESS" "LABELS;COMMAND")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS;COMMAND;UNLESS")
     if(NOT arg_TIMEOUT)
         set(arg_TIMEOUT 60)
     endif()
     if(arg_UNLESS)
-        message(STATUS "Test ${name} will be skipped: ${arg_UNLESS}")
-        add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${arg_UNLESS}")
+        string(REPLACE "\\;" "," reason "${arg_UNLESS}")
+        message(STATUS "Test ${name} will be skipped: ${reason}")
+        add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -E echo "skipped: ${reason}")
         set_tests_properties(${name} PROPERTIES SKIP_REGULAR_EXPRESSION "^skipped: ")
     else()
         add_test(NAME ${name} COMMAND ${arg_COMMAND})

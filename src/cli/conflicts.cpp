@@ -7,6 +7,7 @@
 #include "cli/keys.hpp"
 #include "cli/run_config.hpp"
 #include "core/error.hpp"
+#include "core/layer_table.hpp"
 
 namespace rhizome::cli {
 namespace {
@@ -127,6 +128,20 @@ MaybeConflict check_extent(const Extent& extent, std::int64_t limit, const std::
     return conflict;
 }
 
+/// Chunks of a tensor are counted in 32 bits.
+MaybeConflict check_chunks(const RunConfig& config) {
+    const std::int64_t channels = config.model.channels;
+    const std::int64_t largest =
+        std::max({config.model.vocabulary * channels, config.model.context * channels,
+                  4 * channels * channels});
+    const std::int64_t least = (largest - 1) / LayerTable::chunks_max + 1;
+    if (config.chunk_elements >= least) return std::nullopt;
+    return Conflict{said(config, "chunk_elements") + " (a tensor of " + std::to_string(largest) +
+                        " elements would have more than " + std::to_string(LayerTable::chunks_max) +
+                        " chunks), take at least " + std::to_string(least),
+                    {"chunk_elements"}};
+}
+
 MaybeConflict check_extents(const RunConfig& config) {
     const model::GptConfig& gpt = config.model;
     const std::pair<std::string, std::int64_t> vocabulary{"model.vocabulary", gpt.vocabulary};
@@ -153,6 +168,9 @@ MaybeConflict check_extents(const RunConfig& config) {
         {{"elements in a tensor", {context, channels}}, drawn_max, drawn},
         {{"elements in a tensor", {rows, context, channels}}, kept_max / 4, kept},
         {{"elements in a tensor", {rows, context, vocabulary}}, kept_max, kept},
+        {{"samples in a step", {microbatches, rows}},
+         std::numeric_limits<std::int32_t>::max(),
+         "as far as the sampler counts"},
         {{"tokens in a run", {steps, microbatches, rows, context}},
          std::numeric_limits<std::int64_t>::max() - 1,
          "as far as tokens are counted"},
@@ -171,7 +189,8 @@ MaybeConflict check_extents(const RunConfig& config) {
 }  // namespace
 
 std::optional<Conflict> find_conflict(const RunConfig& config) {
-    for (const auto& check : {check_divisions, check_optimizer, check_vocabulary, check_extents}) {
+    for (const auto& check :
+         {check_divisions, check_optimizer, check_vocabulary, check_extents, check_chunks}) {
         if (auto conflict = check(config)) return conflict;
     }
     return std::nullopt;

@@ -31,15 +31,6 @@ std::string wrapped(std::string_view text, std::size_t indent) {
     return result;
 }
 
-std::string padded(std::string text, std::size_t width) {
-    text.resize(std::max(text.size(), width), ' ');
-    return text;
-}
-
-std::string right_aligned(const std::string& text, std::size_t width) {
-    return std::string(width - std::min(width, text.size()), ' ') + text;
-}
-
 std::string key_list(KeyKind kind) {
     constexpr std::size_t indent = 34;
     std::string list;
@@ -83,7 +74,7 @@ example:
 exit codes:
   0  done
   1  a bug in rhizome: please report it
-  2  command line, configuration file or environment is wrong
+  2  command line, configuration file or environment is wrong, or asks for more than the machine has
   3  a data file is missing, damaged or does not fit the configuration
   4  training diverged: loss or gradient is no longer finite
 )";
@@ -104,8 +95,8 @@ Mathematics keys decide the weights: two runs that agree in them and in the cont
 data have the same weights after each step. A digest of them is printed at the start of a run.
 )" + key_list(KeyKind::mathematics) +
            R"(
-Layout keys say how the work is done. Changing one changes the time or the memory that a run takes,
-or what it prints, but not its weights.
+Layout keys say how the work is done, and for how long. The weights after a step do not depend on
+them, but for what is in the data files that they name.
 )" + key_list(KeyKind::layout) +
            R"(
 Sizes for model.size; parameters are those with tied embeddings:

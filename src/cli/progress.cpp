@@ -10,14 +10,6 @@ namespace {
 constexpr std::size_t recent_steps = 10;     // whose mean loss the table shows
 constexpr double terminal_interval_s = 0.1;  // between two writings of the terminal's line
 
-std::string padded(const std::string& text, std::size_t width) {
-    return text + std::string(text.size() < width ? width - text.size() : 0, ' ');
-}
-
-std::string aligned(const std::string& text, std::size_t width) {
-    return std::string(text.size() < width ? width - text.size() : 0, ' ') + text;
-}
-
 }  // namespace
 
 Progress::Progress(const ProgressConfig& config, Screen screen, const Clock& clock, Write write)
@@ -26,6 +18,10 @@ Progress::Progress(const ProgressConfig& config, Screen screen, const Clock& clo
       clock_{clock},
       write_{std::move(write)},
       start_{clock.now()} {}
+
+Progress::~Progress() {
+    if (line_open_) write_("\n");
+}
 
 double Progress::seconds() const {
     return std::chrono::duration<double>(clock_.now() - start_).count();
@@ -36,8 +32,8 @@ std::string Progress::step_line(const engine::StepResult& result, double seconds
     const std::string steps = std::to_string(config_.steps);
     const double tokens_per_second =
         per_step > 0 ? static_cast<double>(config_.tokens_per_step) / per_step : 0.0;
-    return "step " + aligned(std::to_string(steps_done_), steps.size()) + "/" + steps + "  loss " +
-           to_fixed(result.loss, 4) + "  gradient norm " + to_fixed(result.gradient_norm, 3) +
+    return "step " + right_aligned(std::to_string(steps_done_), steps.size()) + "/" + steps +
+           "  loss " + to_fixed(result.loss, 4) + "  norm " + to_fixed(result.gradient_norm, 3) +
            "  rate " + to_text_short(result.learning_rate) + "  " + to_short(tokens_per_second) +
            " tokens/s  ETA " + to_duration(per_step * (config_.steps - steps_done_));
 }
@@ -57,9 +53,10 @@ void Progress::on_step(const engine::StepResult& result) {
     if (steps_done_ == 1 || steps_done_ % config_.log_interval == 0 ||
         steps_done_ == config_.steps) {
         print_line(step_line(result, now));
-    } else if (screen_ == Screen::terminal &&
+    } else if (screen_.kind == Screen::Kind::terminal &&
                (!shown_at_ || now - *shown_at_ >= terminal_interval_s)) {
-        write_("\r\x1b[K" + step_line(result, now));
+        // Longer than the terminal is wide, it could not be written over.
+        write_("\r\x1b[K" + step_line(result, now).substr(0, screen_.columns - 1));
         line_open_ = true;
         shown_at_ = now;
     }
@@ -69,8 +66,9 @@ void Progress::on_evaluation(std::int32_t steps, double loss) {
     const Evaluation now{steps, loss};
     const bool is_best = !evaluations_ || loss < evaluations_->best.loss;
     evaluations_ = {.last = now, .best = is_best ? now : evaluations_->best};
-    print_line("step " + aligned(std::to_string(steps), std::to_string(config_.steps).size()) +
-               "/" + std::to_string(config_.steps) + "  validation loss " + to_fixed(loss, 4));
+    print_line("step " +
+               right_aligned(std::to_string(steps), std::to_string(config_.steps).size()) + "/" +
+               std::to_string(config_.steps) + "  validation loss " + to_fixed(loss, 4));
 }
 
 std::string Progress::table(const std::vector<std::pair<std::string, std::string>>& extra) const {

@@ -21,9 +21,13 @@ struct ProgressConfig {
     std::int32_t log_interval;  // steps between lines
 };
 
-enum class Screen : std::uint8_t {
-    lines,    // a file, a pipe, a batch job's log
-    terminal  // the current line may be written over
+struct Screen {
+    enum class Kind : std::uint8_t {
+        lines,    // a file, a pipe, a batch job's log
+        terminal  // the current line may be written over
+    };
+    Kind kind = Kind::lines;
+    std::size_t columns = 80;
 };
 
 class Progress final : public engine::TrainObserver {
@@ -32,6 +36,11 @@ class Progress final : public engine::TrainObserver {
 
     /// Time runs from here. `write` gets text as it is to appear, line ends included.
     Progress(const ProgressConfig& config, Screen screen, const Clock& clock, Write write);
+
+    /// Ends an open line, so that an error begins on one of its own.
+    ~Progress() override;
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
 
     void on_step(const engine::StepResult& result) override;
     void on_evaluation(std::int32_t steps, double loss) override;

@@ -1,7 +1,8 @@
 // The program `rhizome`. Errors come here, are said once, and become the exit code.
+#include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <csignal>
 #include <exception>
 #include <new>
 
@@ -59,9 +60,26 @@ ExitCode run_and_report(const Arguments& arguments, const Environment& environme
 }  // namespace
 }  // namespace rhizome::cli
 
+namespace {
+
+/// Descriptors 0 to 2 are always open, or the first file that is opened would get the number of
+/// standard output and be written into.
+void open_standard_descriptors() {
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+        if (fcntl(descriptor, F_GETFD) == -1) {
+            static_cast<void>(open("/dev/null", O_RDWR));  // gets the lowest free number
+        }
+    }
+}
+
+}  // namespace
+
 int main(int count, char** arguments, char** environment) {
     using namespace rhizome::cli;
     ENSURE(count >= 1);
+    open_standard_descriptors();
+    // A reader that goes away must not take the run with it.
+    static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
     return static_cast<int>(
         run_and_report({arguments + 1, arguments + count}, environment_of(environment)));
 }

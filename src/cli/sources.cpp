@@ -17,7 +17,7 @@ namespace {
 namespace po = boost::program_options;
 
 /// Of the build and its scripts; they may be set while the program runs.
-constexpr std::array<std::string_view, 1> reserved_variables{"RHIZOME_SETUP"};
+constexpr std::array<std::string_view, 2> reserved_variables{"RHIZOME_SETUP", "RHIZOME_MPI_ACCEPT"};
 
 constexpr std::string_view list_hint = "`rhizome train --help` lists all";
 

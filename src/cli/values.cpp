@@ -129,20 +129,8 @@ MaybeProblem read_path(std::string_view text, std::string& value) {
 
 std::string shown(std::string_view text) {
     constexpr std::size_t length_max = 120;
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string line;
-    for (const char c : text) {
-        if (line.size() >= length_max) return line + "...";
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte >= 32 && byte != 127) {
-            line += c;
-        } else {
-            line += "\\x";
-            line += digits[byte >> 4];
-            line += digits[byte & 15];
-        }
-    }
-    return line;
+    const std::string line = visible(text.substr(0, length_max));
+    return line.size() < length_max ? line : line.substr(0, length_max) + "...";
 }
 
 }  // namespace rhizome::cli

@@ -11,13 +11,13 @@
 
 namespace rhizome {
 
-/// What a program's exit code says. The table in README.md is the contract; a test compares.
+/// What a program's exit code says. The table in README.md is the contract.
 enum class ExitCode : std::uint8_t {
     done = 0,        // everything asked for was done
     our_fault = 1,   // an ENSURE failed or something unforeseen was thrown: a bug of ours
-    bad_config = 2,  // command line, configuration file or environment
+    bad_config = 2,  // command line, configuration file or environment; or too little memory
     bad_data = 3,    // a data file is missing, damaged or does not fit the configuration
-    diverged = 4,    // loss or gradient norm is no longer finite; no weight was changed by it
+    diverged = 4,    // loss, gradient or parameters are no longer finite
 };
 
 /// Something outside this program is wrong, and somebody can mend it.

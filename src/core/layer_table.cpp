@@ -12,7 +12,8 @@ const ParameterFacts& LayerTable::at(TensorRef tensor) const {
 }
 
 std::string LayerTable::name_of(TensorRef tensor) const {
-    return layers[tensor.layer.index()].name + "/" + at(tensor).spec.name;
+    const std::string& name = at(tensor).spec.name;
+    return layers[tensor.layer.index()].name + "/" + name;
 }
 
 TensorRef LayerTable::owner_of(TensorRef tensor) const {
@@ -32,6 +33,20 @@ std::vector<TensorRef> LayerTable::uses_of(TensorRef owned_tensor) const {
     return uses;
 }
 
+std::vector<Tie> LayerTable::ties() const {
+    std::vector<Tie> result;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+        const auto& parameters = layers[layer].parameters;
+        for (std::size_t tensor = 0; tensor < parameters.size(); ++tensor) {
+            if (!parameters[tensor].tied_to) continue;
+            result.push_back(
+                {*parameters[tensor].tied_to,
+                 {LayerId{static_cast<std::int32_t>(layer)}, static_cast<std::int32_t>(tensor)}});
+        }
+    }
+    return result;
+}
+
 std::vector<TensorRef> LayerTable::owned() const {
     std::vector<TensorRef> result;
     for (std::int32_t layer = 0; layer < static_cast<std::int32_t>(layers.size()); ++layer) {
@@ -48,7 +63,9 @@ std::vector<TensorRef> LayerTable::owned() const {
 std::int32_t LayerTable::chunks_of(TensorRef tensor) const {
     ENSURE(chunk_elements > 0);
     const std::int64_t elements = at(tensor).spec.shape.elements();
-    return static_cast<std::int32_t>((elements + chunk_elements - 1) / chunk_elements);
+    const std::int64_t chunks = (elements - 1) / chunk_elements + 1;
+    ENSURE(chunks <= chunks_max);
+    return static_cast<std::int32_t>(chunks);
 }
 
 std::int64_t LayerTable::first_element_of(ChunkRef chunk) const {

@@ -58,6 +58,13 @@ struct LayerFacts {
     LayerCosts costs;
 };
 
+/// A second use of an owned tensor.
+struct Tie {
+    TensorRef owner;
+    TensorRef use;
+    friend auto operator<=>(const Tie&, const Tie&) = default;
+};
+
 struct LayerTable {
     std::vector<LayerFacts> layers;
     std::int64_t chunk_elements;
@@ -69,9 +76,12 @@ struct LayerTable {
     [[nodiscard]] TensorRef owner_of(TensorRef tensor) const;
     /// Every use of an owned tensor, ascending: itself and whatever is tied to it.
     [[nodiscard]] std::vector<TensorRef> uses_of(TensorRef owned) const;
+    /// All ties, ascending by use.
+    [[nodiscard]] std::vector<Tie> ties() const;
     /// All owned tensors in the order of their identity.
     [[nodiscard]] std::vector<TensorRef> owned() const;
 
+    static constexpr std::int64_t chunks_max = INT32_MAX;  // of one tensor
     [[nodiscard]] std::int32_t chunks_of(TensorRef tensor) const;
     [[nodiscard]] std::int64_t first_element_of(ChunkRef chunk) const;
     [[nodiscard]] std::int64_t elements_of(ChunkRef chunk) const;

@@ -7,18 +7,20 @@
 #include <string_view>
 #include <utility>
 
+#include "core/text.hpp"
+
 namespace rhizome {
 
 class Log {
   public:
     using Sink = std::function<void(std::string_view line)>;
 
-    /// `sink` gets each line without its end.
+    /// `sink` gets each line without its end, control characters made visible.
     explicit Log(Sink sink) : sink_{std::move(sink)} {}
 
-    void info(std::string_view text) const { sink_(text); }
-    void warn(std::string_view text) const { sink_("warning: " + std::string{text}); }
-    void error(std::string_view text) const { sink_("error: " + std::string{text}); }
+    void info(std::string_view text) const { sink_(visible(text)); }
+    void warn(std::string_view text) const { sink_("warning: " + visible(text)); }
+    void error(std::string_view text) const { sink_("error: " + visible(text)); }
 
   private:
     Sink sink_;
@@ -28,7 +30,7 @@ class Log {
 [[nodiscard]] Log log_to(int descriptor);
 
 /// All of `text`, however many writes it takes. If nobody can take it, it is lost in silence:
-/// training matters more than what it prints.
+/// training matters more than what it prints. (main ignores SIGPIPE.)
 void write_all(int descriptor, std::string_view text);
 
 }  // namespace rhizome

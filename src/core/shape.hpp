@@ -43,8 +43,8 @@ class Shape {
     friend constexpr bool operator==(const Shape&, const Shape&) = default;
 
   private:
-    std::array<std::int64_t, dimensions_max>
-        extents_{};  // unused places stay 0, so == is memberwise
+    // Invariant: unused places stay 0, so that == can compare all.
+    std::array<std::int64_t, dimensions_max> extents_{};
     std::size_t dimensions_ = 0;
 };
 

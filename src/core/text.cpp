@@ -95,6 +95,31 @@ std::string to_duration(double seconds) {
            two_digits(whole % 60);
 }
 
+std::string padded(std::string text, std::size_t width) {
+    text.resize(std::max(text.size(), width), ' ');
+    return text;
+}
+
+std::string right_aligned(const std::string& text, std::size_t width) {
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+}
+
+std::string visible(std::string_view text) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string line;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (byte >= 32 && byte != 127) {
+            line += c;
+        } else {
+            line += "\\x";
+            line += digits[byte >> 4];
+            line += digits[byte & 15];
+        }
+    }
+    return line;
+}
+
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates) {
     std::optional<std::string> best;
     std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;

@@ -27,6 +27,13 @@ namespace rhizome {
 /// 7 s, 1:05, 2:03:09.
 [[nodiscard]] std::string to_duration(double seconds);
 
+/// With blanks on the right, or on the left, up to that width.
+[[nodiscard]] std::string padded(std::string text, std::size_t width);
+[[nodiscard]] std::string right_aligned(const std::string& text, std::size_t width);
+
+/// With control characters, which could end a line or move a cursor, as \x1b and the like.
+[[nodiscard]] std::string visible(std::string_view text);
+
 /// The candidate at the smallest edit distance, if it is near enough to be what was meant.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word,
                                                  std::span<const std::string> candidates);

@@ -6,6 +6,8 @@
 // summation that depends on time or on the number of threads. Names of shapes: B rows of a
 // microbatch, T positions, C channels, H heads, R rows (all leading extents together), I and O
 // inputs and outputs of a matrix, V vocabulary. Floating-point tensors of one call have one dtype.
+//
+// Besides what it is handed, an operation takes no more memory than its largest tensor has.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +46,8 @@ class Event {
   public:
     virtual ~Event() = default;
     [[nodiscard]] virtual bool done() const = 0;
+    /// Blocks until it has happened.
+    virtual void wait() const = 0;
 };
 
 /// Invariant: operations take effect in the order of the calls.
@@ -126,7 +130,9 @@ class Device {
 };
 
 /// Plain loops on the host: the judge of every other backend. `threads` compute threads in all,
-/// the caller's included; results do not depend on how many.
+/// the caller's included; results do not depend on how many. The threads serve all streams of the
+/// device, so one host thread at a time may call them. Throws ConfigError if the system does not
+/// give so many threads.
 [[nodiscard]] std::unique_ptr<Device> make_reference_device(std::int32_t threads);
 
 /// Byte offsets at which tensors of these specs can lie in one piece of memory, and its size.

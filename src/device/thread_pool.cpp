@@ -1,17 +1,26 @@
 #include "device/thread_pool.hpp"
 
+#include <utility>
+
 #include "core/error.hpp"
 
 namespace rhizome::device {
 
 ThreadPool::ThreadPool(std::int32_t threads) {
     ENSURE(threads >= 1);
-    for (std::size_t helper = 0; helper + 1 < static_cast<std::size_t>(threads); ++helper) {
-        helpers_.emplace_back([this, helper] { help(helper); });
+    try {
+        for (std::size_t helper = 0; helper + 1 < static_cast<std::size_t>(threads); ++helper) {
+            helpers_.emplace_back([this, helper] { help(helper); });
+        }
+    } catch (...) {
+        stop();  // or those that did start would be waited for in vain
+        throw;
     }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
     {
         const std::scoped_lock lock{mutex_};
         stop_ = true;
@@ -37,6 +46,7 @@ void ThreadPool::run(std::int64_t turns, const Body& body) {
     run_piece(helpers_.size());
     std::unique_lock lock{mutex_};
     finish_.wait(lock, [this] { return helpers_busy_ == 0; });
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::help(std::size_t helper) {
@@ -54,12 +64,18 @@ void ThreadPool::help(std::size_t helper) {
     }
 }
 
-void ThreadPool::run_piece(std::size_t piece) const {
+void ThreadPool::run_piece(std::size_t piece) {
     const auto pieces = static_cast<std::int64_t>(helpers_.size()) + 1;
     const auto place = static_cast<std::int64_t>(piece);
     const std::int64_t first = turns_ * place / pieces;
     const std::int64_t last = turns_ * (place + 1) / pieces;
-    if (first < last) (*body_)(first, last);
+    if (first >= last) return;
+    try {
+        (*body_)(first, last);
+    } catch (...) {
+        const std::scoped_lock lock{mutex_};
+        if (!thrown_) thrown_ = std::current_exception();
+    }
 }
 
 }  // namespace rhizome::device

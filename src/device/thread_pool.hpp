@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -15,6 +16,7 @@ class ThreadPool {
   public:
     using Body = std::function<void(std::int64_t first, std::int64_t last)>;
 
+    /// Throws std::system_error if the system has no more threads to give.
     explicit ThreadPool(std::int32_t threads);
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
@@ -25,12 +27,14 @@ class ThreadPool {
     }
 
     /// Calls body on pieces that cover [0, turns), one piece per thread at most; returns when all
-    /// are done. The body must not throw. Not to be called from inside a body.
+    /// are done, and throws what a body threw first. One caller at a time, and none from inside a
+    /// body.
     void run(std::int64_t turns, const Body& body);
 
   private:
     void help(std::size_t helper);
-    void run_piece(std::size_t piece) const;
+    void run_piece(std::size_t piece);
+    void stop();
 
     std::mutex mutex_;
     std::condition_variable start_;
@@ -39,6 +43,7 @@ class ThreadPool {
     std::int64_t turns_ = 0;      // of the running loop
     std::uint64_t round_ = 0;     // counts loops, so that a helper takes part once in each
     std::size_t helpers_busy_ = 0;
+    std::exception_ptr thrown_;  // by a body of the running loop
     bool stop_ = false;
     std::vector<std::jthread> helpers_;
 };

@@ -7,7 +7,7 @@ namespace rhizome::engine {
 using model::TensorSet;
 
 GradientSum::GradientSum(device::Device& device, const LayerTable& table, LaneShape lanes)
-    : device_{device}, table_{table}, lanes_{lanes} {}
+    : device_{device}, table_{table}, ties_{table.ties()}, lanes_{lanes} {}
 
 std::int32_t GradientSum::sets_in_order(LaneShape lanes) {
     return std::bit_width(static_cast<std::uint32_t>(lanes.lanes));
@@ -73,11 +73,7 @@ const TensorSet& GradientSum::by_use() const {
 
 void GradientSum::add_ties(device::Stream& stream) {
     const TensorSet& sum = by_use();
-    for (const TensorRef owned : table_.owned()) {
-        for (const TensorRef use : table_.uses_of(owned)) {
-            if (use != owned) stream.add(sum.at(owned), sum.at(owned), sum.at(use));
-        }
-    }
+    for (const auto& [owner, use] : ties_) stream.add(sum.at(owner), sum.at(owner), sum.at(use));
 }
 
 void GradientSum::clear() {

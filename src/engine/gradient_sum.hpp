@@ -1,6 +1,7 @@
 // The gradient of one step, summed in its one order: microbatches ascending within a lane, lanes in
 // the tree of core/lane_tree.hpp. Microbatches of different lanes may come in any order; as soon as
 // both children of a tree node are complete they become one, so few sets are alive at a time.
+// All calls of a step must use one stream.
 #pragma once
 
 #include <map>
@@ -48,6 +49,7 @@ class GradientSum {
 
     device::Device& device_;
     const LayerTable& table_;
+    std::vector<Tie> ties_;
     LaneShape lanes_;
     std::map<std::int32_t, OpenLane> open_;  // lanes that have begun, by number
     std::map<LaneRange, std::unique_ptr<model::TensorSet>>

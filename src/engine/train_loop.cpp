@@ -14,6 +14,7 @@ void train(Trainer& trainer, const data::Dataset* validation, const TrainLoopCon
                                    trainer.evaluate(*validation, config.evaluate_microbatches));
         }
     }
+    trainer.expect_finite_parameters();
 }
 
 }  // namespace rhizome::engine

@@ -20,7 +20,7 @@ class TrainObserver {
 };
 
 /// Trains from the trainer's initial parameters. `validation` may be null: then nothing is
-/// evaluated.
+/// evaluated. Throws DivergedError.
 void train(Trainer& trainer, const data::Dataset* validation, const TrainLoopConfig& config,
            TrainObserver& observer);
 

@@ -10,14 +10,34 @@ namespace rhizome::engine {
 
 using model::Pass;
 
-std::int64_t planned_bytes(const model::Network& network, std::span<const TensorSpec> fields,
-                           const TrainerConfig& config) {
+namespace {
+
+constexpr const char* divergence_hint = "take a lower optimizer.learning_rate or more warm-up";
+
+std::int64_t largest_tensor(const model::Network& network) {
+    std::int64_t bytes = 0;
+    for (std::int32_t i = 0; i < network.size(); ++i) {
+        const model::LayerSpec& spec = network.layer(LayerId{i}).spec();
+        for (const auto* specs : {&spec.writes, &spec.saved, &spec.deferred, &spec.scratch}) {
+            for (const TensorSpec& tensor : *specs) bytes = std::max(bytes, tensor.bytes());
+        }
+        for (const auto& parameter : spec.parameters) {
+            bytes = std::max(bytes, parameter.spec.bytes());
+        }
+    }
+    return bytes;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const model::Network& network, std::span<const TensorSpec> fields,
+                       const TrainerConfig& config) {
     const LayerTable& table = network.table();
-    const std::int64_t owned = model::TensorSet::planned_bytes(table, model::TiedTensors::shared);
-    const std::int64_t by_use =
-        model::TensorSet::planned_bytes(table, model::TiedTensors::separate);
-    return 3 * owned + GradientSum::sets_in_order(config.lanes) * by_use +
-           MicrobatchSlot::planned_bytes(network, fields, config.rows, config.recompute);
+    const auto owned = model::TensorSet::planned_bytes(table, model::TiedTensors::shared);
+    const auto by_use = model::TensorSet::planned_bytes(table, model::TiedTensors::separate);
+    return {.held = 3 * owned + GradientSum::sets_in_order(config.lanes) * by_use +
+                    MicrobatchSlot::planned_bytes(network, fields, config.rows, config.recompute),
+            .workspace = largest_tensor(network)};
 }
 
 Trainer::Trainer(device::Device& device, const model::Network& network,
@@ -87,20 +107,14 @@ StepResult Trainer::finish_step(Step step) {
     const LayerTable& table = network_.table();
     gradient_.add_ties(*stream_);
     const model::TensorSet& gradient = gradient_.by_use();
-    double squares = 0;
-    for (const double part : model::squares_by_chunk(device_, *stream_, table, gradient)) {
-        squares += part;
-    }
-    const StepResult result{step, mean_loss(), std::sqrt(squares),
+    const StepResult result{step, mean_loss(), norm_of(gradient),
                             model::learning_rate(config_.optimizer, step)};
     open_step_.reset();
     if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
         gradient_.clear();
-        throw DivergedError{"step " + std::to_string(step.value()) + " diverged (loss " +
-                            to_text(result.loss) + ", gradient norm " +
-                            to_text(result.gradient_norm) +
-                            "), take a lower optimizer.learning_rate or more warm-up; the "
-                            "parameters are those before the step"};
+        throw DivergedError{"training diverged after " + std::to_string(step.value()) +
+                            " steps (loss " + to_text(result.loss) + ", gradient norm " +
+                            to_text(result.gradient_norm) + " in the next), " + divergence_hint};
     }
     for (const TensorRef tensor : table.owned()) {
         const device::AdamWStep constants = model::adamw_step(
@@ -121,6 +135,23 @@ StepResult Trainer::run_step(Step step) {
         run_microbatch(step, Microbatch{m});
     }
     return finish_step(step);
+}
+
+double Trainer::norm_of(const model::TensorSet& set) {
+    double squares = 0;
+    for (const double part : model::squares_by_chunk(device_, *stream_, network_.table(), set)) {
+        squares += part;
+    }
+    return std::sqrt(squares);
+}
+
+void Trainer::expect_finite_parameters() {
+    const double norm = norm_of(parameters_);
+    if (!std::isfinite(norm)) {
+        throw DivergedError{std::string{"training diverged in its last step (the parameters' norm "
+                                        "is "} +
+                            to_text(norm) + "), " + divergence_hint};
+    }
 }
 
 double Trainer::evaluate(const data::Dataset& dataset, std::int64_t microbatches_max) {
@@ -145,7 +176,12 @@ double Trainer::evaluate(const data::Dataset& dataset, std::int64_t microbatches
         }
         loss += slot_.loss(*stream_);
     }
-    return loss / static_cast<double>(terms);
+    const double mean = loss / static_cast<double>(terms);
+    if (!std::isfinite(mean)) {
+        throw DivergedError{"training diverged (the validation loss is " + to_text(mean) + "), " +
+                            divergence_hint};
+    }
+    return mean;
 }
 
 std::int64_t Trainer::bytes() const {

@@ -31,11 +31,18 @@ struct StepResult {
     double learning_rate;
 };
 
-/// Bytes of device memory that a trainer takes while each step's microbatches run in ascending
-/// order; to be asked before there is one.
-[[nodiscard]] std::int64_t planned_bytes(const model::Network& network,
-                                         std::span<const TensorSpec> fields,
-                                         const TrainerConfig& config);
+/// Bytes of memory that a trainer takes while each step's microbatches run in ascending order.
+struct MemoryPlan {
+    std::int64_t held;       // from the first step to the end
+    std::int64_t workspace;  // of one operation, at most
+
+    [[nodiscard]] std::int64_t total() const { return held + workspace; }
+};
+
+/// To be asked before there is a trainer.
+[[nodiscard]] MemoryPlan plan_memory(const model::Network& network,
+                                     std::span<const TensorSpec> fields,
+                                     const TrainerConfig& config);
 
 class Trainer {
   public:
@@ -52,8 +59,13 @@ class Trainer {
     /// Both, for all microbatches.
     StepResult run_step(Step step);
 
+    /// Throws DivergedError if a parameter is not finite. A step's update can do that without its
+    /// loss and gradient, which are those before the update, showing it.
+    void expect_finite_parameters();
+
     /// Mean loss of the first samples of a data set, in order, without dropout: at most that many
-    /// microbatches, and only whole ones, of which there must be one.
+    /// microbatches, and only whole ones, of which there must be one. Throws DivergedError if it is
+    /// not finite.
     [[nodiscard]] double evaluate(const data::Dataset& dataset, std::int64_t microbatches_max);
 
     /// The parameters, for tests and tools to read or to set between steps.
@@ -63,7 +75,7 @@ class Trainer {
     [[nodiscard]] const model::TensorSet& gradient_by_use() const { return gradient_.by_use(); }
     [[nodiscard]] device::Stream& stream() { return *stream_; }
 
-    /// Device memory that is held now.
+    /// Device memory that is held now; with the last microbatch of a step, MemoryPlan::held.
     [[nodiscard]] std::int64_t bytes() const;
 
     /// Digest of every owned chunk of parameters and moments under its name.
@@ -73,6 +85,7 @@ class Trainer {
     void begin_step(Step step);
     [[nodiscard]] std::vector<std::int64_t> samples_of(Step step, Microbatch microbatch) const;
     [[nodiscard]] double mean_loss() const;
+    [[nodiscard]] double norm_of(const model::TensorSet& set);
 
     const model::Network& network_;
     const data::Dataset& dataset_;

@@ -1,9 +1,12 @@
 // One pre-norm transformer block:
 //
-//   x --+-- norm_1 - attention - projection - dropout -- + --+-- norm_2 - expand - gelu - contract
-//   -
-//       |                                                |   |     dropout -- + --> y
-//       +------------------------------------------------+   +----------------+
+//   x --+-- norm_1 - attention - projection - dropout -- + -- middle
+//       |                                                |
+//       +------------------------------------------------+
+//
+//   middle --+-- norm_2 - expand - gelu - contract - dropout -- + -- y
+//            |                                                  |
+//            +--------------------------------------------------+
 //
 // Its input part of backward walks the same way back and leaves, for every linear and norm, the
 // gradient of its output aside; the weight part is then one product per matrix.

@@ -43,8 +43,8 @@ inline constexpr std::array gpt_sizes{
     GptSize{"gpt2-large", 36, 1280, 20, 1024, 50257},
     GptSize{"gpt2-xl", 48, 1600, 25, 1024, 50257},
     GptSize{"gpt3-125m", 12, 768, 12, 2048, 50257},
-    GptSize{"gpt3-1.3b", 24, 2048, 32, 2048,
-            50257},  // the paper's 24 heads of 128 do not make 2048
+    // The paper's 24 heads of 128 do not make 2048.
+    GptSize{"gpt3-1.3b", 24, 2048, 32, 2048, 50257},
     GptSize{"gpt3-2.7b", 32, 2560, 32, 2048, 50257},
     GptSize{"gpt3-6.7b", 32, 4096, 32, 2048, 50257},
 };

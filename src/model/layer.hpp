@@ -8,8 +8,8 @@
 //
 // Backward has two parts. The input part turns gradients of written wires into gradients of read
 // ones, and puts aside ("defers") what the weight part needs to add to the parameters' gradients.
-// Schedules may run the weight part later, or skip neither. A whole backward is the input part
-// followed by the weight part, so both ways give the same bits.
+// Schedules may run the weight part later. A whole backward is the input part followed
+// by the weight part, so both ways give the same bits.
 //
 // A forward pass writes nothing that outlives the microbatch.
 #pragma once

@@ -44,7 +44,11 @@ void Network::connect_wires() {
         std::vector<WireValue> read;
         for (const std::string& name : spec.reads) {
             ENSURE(find(name) != wires.end());
-            read.push_back(find(name)->second);
+            const WireValue value = find(name)->second;
+            // Twice by one layer would be one gradient written twice.
+            ENSURE(std::find(read.begin(), read.end(), value) == read.end());
+            read.push_back(value);
+            last_reader_.insert_or_assign(value, LayerId{i});
         }
         for (const std::string& name : spec.ends) {
             ENSURE(find(name) != wires.end());
@@ -65,6 +69,12 @@ void Network::connect_wires() {
         values_behind_.push_back(std::move(behind));
     }
     ENSURE(values_behind_.back().empty());
+    for (std::int32_t i = 0; i < size(); ++i) {
+        for (std::size_t output = 0; output < layer(LayerId{i}).spec().writes.size(); ++output) {
+            // A value that nobody reads has no gradient.
+            ENSURE(last_reader_.contains({LayerId{i}, static_cast<std::int32_t>(output)}));
+        }
+    }
 }
 
 void Network::fill_table() {
@@ -77,7 +87,7 @@ void Network::fill_table() {
             ParameterFacts known{.spec = parameter.spec, .decay = parameter.decay};
             if (parameter.tied_to) {
                 const auto owner = by_name.find(*parameter.tied_to);
-                ENSURE(owner != by_name.end());
+                ENSURE(owner != by_name.end() && !table_.at(owner->second).tied_to);
                 ENSURE(table_.at(owner->second).spec.shape == parameter.spec.shape);
                 known.tied_to = owner->second;
             }
@@ -97,14 +107,6 @@ void Network::fill_table() {
                        .output_bytes = bytes_of_all(facts.outputs)};
         table_.layers.push_back(std::move(facts));
     }
-}
-
-std::optional<LayerId> Network::last_reader(WireValue value) const {
-    for (std::int32_t i = size() - 1; i > value.writer.value(); --i) {
-        const auto& read = values_read(LayerId{i});
-        if (std::find(read.begin(), read.end(), value) != read.end()) return LayerId{i};
-    }
-    return std::nullopt;
 }
 
 }  // namespace rhizome::model

@@ -2,6 +2,7 @@
 // pure rooms get its table, the engine calls its layers.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,8 +22,9 @@ struct WireValue {
 
 class Network {
   public:
-    /// Checks that the wires fit, that tied tensors exist earlier and have the same shape, and that
-    /// the last layer, and it alone, adds the loss; any of this wrong is our mistake.
+    /// Checks that the wires fit and that each value is read, that tied tensors exist earlier and
+    /// have the same shape, and that the last layer, and it alone, adds the loss; any of this wrong
+    /// is our mistake.
     Network(std::vector<std::unique_ptr<Layer>> layers, std::int64_t chunk_elements);
 
     [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(layers_.size()); }
@@ -38,8 +40,8 @@ class Network {
         return values_behind_[id.index()];
     }
     /// The last layer that reads a value. In backward it is the first to give the value a gradient;
-    /// the others add theirs, last layer first. Empty for a value that nobody reads.
-    [[nodiscard]] std::optional<LayerId> last_reader(WireValue value) const;
+    /// the others add theirs, last layer first.
+    [[nodiscard]] LayerId last_reader(WireValue value) const { return last_reader_.at(value); }
 
   private:
     void connect_wires();
@@ -49,6 +51,7 @@ class Network {
     LayerTable table_;
     std::vector<std::vector<WireValue>> values_read_;
     std::vector<std::vector<WireValue>> values_behind_;
+    std::map<WireValue, LayerId> last_reader_;
 };
 
 }  // namespace rhizome::model

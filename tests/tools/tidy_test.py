@@ -2,6 +2,8 @@
 """tools/tidy lets a good tree pass and names what is wrong with each of several bad ones."""
 
 import pathlib
+import re
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -138,6 +140,20 @@ class Text(unittest.TestCase):
         status, output = tidy({"src/core/a.cpp": "int a;\n" * 500}, "text")
         self.assertEqual(status, 0, output)
         self.assertIn("500 lines", output)
+
+
+class Architecture(unittest.TestCase):
+    def test_the_page_and_the_tool_have_the_same_arrows(self):
+        rooms = runpy.run_path(str(ROOT / "tools" / "tidy"))["ROOMS"]
+        page = (ROOT / "ARCHITECTURE.md").read_text()
+        rows = re.findall(r"^\| \[?`(\w+)`\]? \| [^|]* \| ([^|]*) \|$", page, re.MULTILINE)
+        self.assertEqual({name for name, _ in rows}, set(rooms) - {"kernels"})
+        for place, (name, uses) in enumerate(rows):
+            if uses == "what each needs":  # programs: everything
+                continue
+            above = [other for other, _ in rows[:place] if other != "core"]
+            said = above if uses == "all above" else [] if uses == "nothing" else uses.split(", ")
+            self.assertEqual(set(said), set(rooms[name]), name)
 
 
 if __name__ == "__main__":

@@ -14,15 +14,15 @@ using testing::Not;
 
 /// A run that takes half a second a step, as it appears on the screen.
 struct Watched {
-    explicit Watched(Screen screen, std::int32_t log_interval = 4)
+    explicit Watched(Screen::Kind kind, std::int32_t log_interval = 4)
         : progress{{.steps = 10,
                     .tokens_per_step = 1000,
                     .samples_per_step = 20,
                     .samples_per_pass = 80,
                     .log_interval = log_interval},
-                   screen,
+                   Screen{.kind = kind},
                    clock,
-                   [this](std::string_view text) { shown += text; }} {}
+                   [this](std::string_view text) { *sink += text; }} {}
 
     void steps(std::int32_t count) {
         for (std::int32_t i = 0; i < count; ++i) {
@@ -34,20 +34,21 @@ struct Watched {
 
     ManualClock clock;
     std::string shown;
+    std::string* sink = &shown;
     std::int32_t done = 0;
     Progress progress;
 };
 
 TEST(Progress, GivesLossRateSpeedAndTimeLeft) {
-    Watched run{Screen::lines};
+    Watched run{Screen::Kind::lines};
     run.steps(1);
     EXPECT_EQ(run.shown,
-              "step  1/10  loss 3.0000  gradient norm 1.250  rate 0.001  2.0k tokens/s  ETA 5 s\n");
+              "step  1/10  loss 3.0000  norm 1.250  rate 0.001  2.0k tokens/s  ETA 5 s\n");
     // Nine steps of half a second are left.
 }
 
 TEST(Progress, PrintsTheFirstTheLastAndEveryNthStep) {
-    Watched run{Screen::lines};
+    Watched run{Screen::Kind::lines};
     run.steps(10);
     std::vector<std::string> numbers;
     for (std::size_t at = run.shown.find("step"); at != std::string::npos;
@@ -58,7 +59,7 @@ TEST(Progress, PrintsTheFirstTheLastAndEveryNthStep) {
 }
 
 TEST(Progress, WritesOverTheLineOnATerminalOnly) {
-    Watched terminal{Screen::terminal};
+    Watched terminal{Screen::Kind::terminal};
     terminal.steps(3);
     EXPECT_THAT(terminal.shown, HasSubstr("\r\x1b[Kstep  3/10"));
     EXPECT_THAT(terminal.shown, Not(testing::EndsWith("\n")));
@@ -66,13 +67,13 @@ TEST(Progress, WritesOverTheLineOnATerminalOnly) {
     EXPECT_THAT(terminal.shown, HasSubstr("\r\x1b[Kstep  4/10"));
     EXPECT_THAT(terminal.shown, testing::EndsWith("\n"));
 
-    Watched file{Screen::lines};
+    Watched file{Screen::Kind::lines};
     file.steps(4);
     EXPECT_THAT(file.shown, Not(HasSubstr("\r")));
 }
 
 TEST(Progress, DoesNotFloodTheTerminal) {
-    Watched run{Screen::terminal, 1000};
+    Watched run{Screen::Kind::terminal, 1000};
     for (int i = 0; i < 9; ++i) {
         run.clock.advance(std::chrono::milliseconds{1});
         run.progress.on_step({Step{i}, 1.0, 1.0, 1e-3});
@@ -80,8 +81,37 @@ TEST(Progress, DoesNotFloodTheTerminal) {
     EXPECT_EQ(std::count(run.shown.begin(), run.shown.end(), '\r'), 1);
 }
 
+TEST(Progress, KeepsTheChangingLineWithinTheTerminal) {
+    std::string shown;
+    ManualClock clock;
+    Progress progress{{.steps = 10,
+                       .tokens_per_step = 1000,
+                       .samples_per_step = 20,
+                       .samples_per_pass = 80,
+                       .log_interval = 100},
+                      Screen{.kind = Screen::Kind::terminal, .columns = 20},
+                      clock,
+                      [&](std::string_view text) { shown = text; }};
+    for (int i = 0; i < 2; ++i) {
+        clock.advance(std::chrono::milliseconds{500});
+        progress.on_step({Step{i}, 3.0, 1.25, 1e-3});
+    }
+    EXPECT_EQ(shown, "\r\x1b[Kstep  2/10  loss 3.");
+}
+
+TEST(Progress, EndsAnOpenLineWhenItGoes) {
+    std::string shown;
+    {
+        Watched run{Screen::Kind::terminal};
+        run.steps(2);
+        EXPECT_THAT(run.shown, Not(testing::EndsWith("\n")));
+        run.sink = &shown;
+    }
+    EXPECT_EQ(shown, "\n");
+}
+
 TEST(Progress, TheTableSumsUp) {
-    Watched run{Screen::lines};
+    Watched run{Screen::Kind::lines};
     run.steps(4);
     run.progress.on_evaluation(4, 2.5);
     run.steps(4);
@@ -97,7 +127,7 @@ TEST(Progress, TheTableSumsUp) {
 }
 
 TEST(Progress, ARunWithoutStepsHasATableToo) {
-    Watched run{Screen::lines};
+    Watched run{Screen::Kind::lines};
     EXPECT_THAT(run.progress.table({}), HasSubstr("steps              0\n"));
 }
 

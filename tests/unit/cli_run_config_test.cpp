@@ -316,9 +316,18 @@ TEST(Conflicts, KeepCountsWithinTheirIntegers) {
         message_of({.flags = {"--model.context=16777216", "--model.channels=1", "--model.heads=1",
                               "--model.vocabulary=2147483647", "--microbatch_size=2147483647"}}),
         HasSubstr("(more than"));
-    EXPECT_THAT(message_of({.flags = {"--microbatch_size=1000000", "--microbatches=2147483647",
+    EXPECT_THAT(
+        message_of({.flags = {"--microbatch_size=2", "--microbatches=2147483647", "--lanes=1"}}),
+        HasSubstr("samples in a step"));
+    EXPECT_THAT(message_of({.flags = {"--microbatch_size=1", "--microbatches=2147483647",
                                       "--lanes=1", "--steps=2147483647"}}),
                 HasSubstr("tokens in a run"));
+    EXPECT_THAT(message_of({.flags = {"--model.vocabulary=65536", "--model.channels=65535",
+                                      "--model.heads=1", "--chunk_elements=7"}}),
+                HasSubstr("take at least 8"));
+    EXPECT_EQ(message_of({.flags = {"--model.vocabulary=65536", "--model.channels=65535",
+                                    "--model.heads=1", "--chunk_elements=8"}}),
+              "");
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ TEST(Log, GivesItsSinkOneLineWithoutItsEndForEachCall) {
                 ElementsAre("step 1, loss 5.5", "warning: the disk is full", "error: lanes=3", ""));
 }
 
+TEST(Log, LetsNoTextBreakItsLine) {
+    std::string line;
+    const Log log{[&](std::string_view text) { line = text; }};
+    log.error("no file a\nb\x1b[2J");
+    EXPECT_EQ(line, "error: no file a\\x0ab\\x1b[2J");
+}
+
 /// What is written to the second comes out of the first, message by message.
 class Datagrams {
   public:

@@ -124,5 +124,26 @@ TEST(ThreadPoolDeathTest, RefusesToHaveNoThreads) {
     EXPECT_EXIT(ThreadPool{0}, testing::ExitedWithCode(1), "broken promise");
 }
 
+TEST(ThreadPool, ThrowsWhatABodyThrewAfterAllPiecesAreDone) {
+    for (const std::int32_t threads : {1, 2, 4}) {
+        ThreadPool pool{threads};
+        for (std::int64_t culprit = 0; culprit < 8; ++culprit) {
+            std::atomic<int> pieces_running = 0;
+            EXPECT_THROW(pool.run(8,
+                                  [&](std::int64_t first, std::int64_t last) {
+                                      ++pieces_running;
+                                      const bool mine = first <= culprit && culprit < last;
+                                      --pieces_running;
+                                      if (mine) throw std::bad_alloc{};
+                                  }),
+                         std::bad_alloc);
+            EXPECT_EQ(pieces_running, 0);
+        }
+        int turns = 0;
+        pool.run(1, [&](std::int64_t, std::int64_t) { ++turns; });  // and goes on working
+        EXPECT_EQ(turns, 1);
+    }
+}
+
 }  // namespace
 }  // namespace rhizome::device

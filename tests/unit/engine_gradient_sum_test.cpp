@@ -64,13 +64,16 @@ class Summing {
         const device::Tensor to = sum_.accumulator(*stream_, microbatch).at(number_);
         float value = 0;
         stream_->download(std::as_writable_bytes(std::span{&value, 1}), to);
+        stream_->synchronize();
         value += number;
         stream_->upload(to, std::as_bytes(std::span{&value, 1}));
+        stream_->synchronize();
         sum_.done(*stream_, microbatch);
     }
     float total() {
         float value = 0;
         stream_->download(std::as_writable_bytes(std::span{&value, 1}), sum_.by_use().at(number_));
+        stream_->synchronize();
         return value;
     }
     engine::GradientSum& sum() { return sum_; }

@@ -139,13 +139,13 @@ TEST(Trainer, TakesTheMemoryThatWasPlanned) {
             SmallRun run{options};
             run.trainer.run_step(Step{0});
             run.trainer.run_step(Step{1});
-            EXPECT_EQ(run.trainer.bytes(), engine::planned_bytes(run.network, run.text.fields(),
-                                                                 {.seed = 1234,
-                                                                  .rows = options.rows,
-                                                                  .lanes = options.lanes,
-                                                                  .optimizer = {},
-                                                                  .recompute = recompute}))
-                << lanes;
+            const engine::MemoryPlan plan = engine::plan_memory(run.network, run.text.fields(),
+                                                                {.seed = 1234,
+                                                                 .rows = options.rows,
+                                                                 .lanes = options.lanes,
+                                                                 .optimizer = {},
+                                                                 .recompute = recompute});
+            EXPECT_EQ(run.trainer.bytes(), plan.held) << lanes;
         }
     }
 }
@@ -174,13 +174,22 @@ TEST(Trainer, ADivergedStepIsReportedAndLeavesTheParametersAlone) {
         ADD_FAILURE() << "an infinite weight went unnoticed";
     } catch (const DivergedError& error) {
         EXPECT_EQ(error.code(), ExitCode::diverged);
-        EXPECT_THAT(error.what(), testing::HasSubstr("step 1 diverged"));
+        EXPECT_THAT(error.what(), testing::HasSubstr("diverged after 1 steps"));
         EXPECT_THAT(error.what(), testing::HasSubstr("learning_rate"));
     }
     EXPECT_EQ(run.trainer.digest(), before);
 }
 
-using TrainerDeathTest = testing::Test;
+TEST(Trainer, NoticesThatAnUpdateWasTooLarge) {
+    SmallRun run{{}};
+    run.trainer.expect_finite_parameters();
+    const TensorRef token{LayerId{0}, 0};
+    auto values = run.read(run.trainer.parameters().at(token));
+    values[5] = std::numeric_limits<double>::quiet_NaN();
+    run.write(run.trainer.parameters().at(token), values);
+    EXPECT_THROW(run.trainer.expect_finite_parameters(), DivergedError);
+    EXPECT_THROW(static_cast<void>(run.trainer.evaluate(run.text, 4)), DivergedError);
+}
 
 TEST(TrainerDeathTest, AMicrobatchOutOfItsLanesOrderIsOurMistake) {
     SmallRun run{lively()};

@@ -98,10 +98,16 @@ TEST(Wires, AreReadLastWhereTheTableOfReadsEnds) {
     EXPECT_EQ(network.last_reader(value(3, 0)), LayerId{4});
 }
 
-TEST(Wires, MayHaveNoReader) {
+TEST(WiresDeathTest, MustHaveAReader) {
     std::vector<LayerSpec> specs = five_layers();
     specs[2].reads = {};
-    EXPECT_EQ(network_of(specs).last_reader(value(1, 1)), std::nullopt);
+    EXPECT_EXIT(network_of(specs), testing::ExitedWithCode(1), "broken promise");
+}
+
+TEST(WiresDeathTest, CannotBeReadTwiceByOneLayer) {
+    std::vector<LayerSpec> specs = five_layers();
+    specs[2].reads.push_back(specs[2].reads.front());
+    EXPECT_EXIT(network_of(specs), testing::ExitedWithCode(1), "broken promise");
 }
 
 TEST(Wires, ThatEndAndBeginAgainInOneLayerAreNew) {
