@@ -20,7 +20,7 @@ rhizome_script_test(tidy_test LABELS unit UNLESS "${no_python}"
 
 rhizome_script_test(rhizome_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_test.py
-        $<TARGET_FILE:rhizome> ${PROJECT_SOURCE_DIR}/README.md)
+        $<TARGET_FILE:rhizome> ${PROJECT_SOURCE_DIR}/README.md "${RHIZOME_SANITIZE}")
 
 rhizome_script_test(golden_gpt_numpy LABELS unit TIMEOUT 300 UNLESS "${no_numpy}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/golden/gpt_numpy.py
