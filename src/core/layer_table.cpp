@@ -38,10 +38,11 @@ std::vector<Tie> LayerTable::ties() const {
     for (std::size_t layer = 0; layer < layers.size(); ++layer) {
         const auto& parameters = layers[layer].parameters;
         for (std::size_t tensor = 0; tensor < parameters.size(); ++tensor) {
-            if (!parameters[tensor].tied_to) continue;
-            result.push_back(
-                {*parameters[tensor].tied_to,
-                 {LayerId{static_cast<std::int32_t>(layer)}, static_cast<std::int32_t>(tensor)}});
+            if (const auto& owner = parameters[tensor].tied_to) {
+                result.push_back({*owner,
+                                  {LayerId{static_cast<std::int32_t>(layer)},
+                                   static_cast<std::int32_t>(tensor)}});
+            }
         }
     }
     return result;
