@@ -1,5 +1,5 @@
 # Thin front end: a target is one preset of CMake or one tool. `make help` lists them.
-.PHONY: help cpu release asan tsan cuda setup demo test tidy format bench install clean
+.PHONY: help cpu release asan tsan cuda setup demo test test-all tidy format bench install clean
 .DEFAULT_GOAL := cpu
 # In the order of writing: `setup` before the build that needs it. The build itself runs in parallel.
 .NOTPARALLEL:
@@ -22,9 +22,12 @@ demo: setup cpu ## from nothing to a small model trained on real text
 	@tools/demo-text data/kjv.txt
 	@tools/demo build/cpu/rhizome data/kjv.txt
 
-test: setup cpu asan ## set up, build, run every test; with sanitizers all but the slow ones
-	@ctest --preset cpu --parallel $(jobs)
+test: setup cpu asan ## set up, build, run all tests but the slow ones, plain and with sanitizers
+	@ctest --preset cpu --parallel $(jobs) --label-exclude slow
 	@ctest --preset asan --parallel $(jobs) --label-exclude slow
+
+test-all: test ## those of test, and the slow ones: all sizes instead of a sample
+	@ctest --preset cpu --parallel $(jobs) --label-regex slow
 
 tidy: setup ## the house rules: arrows, layout, clang-tidy
 	@cmake --preset cpu

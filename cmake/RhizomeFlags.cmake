@@ -24,8 +24,8 @@ target_compile_options(rhizome_flags INTERFACE
     # Let loops with square roots use vector registers; changes no result.
     -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # Wrong alarms on std::string at -O3 (GCC bug 105329).
-    target_compile_options(rhizome_flags INTERFACE -Wno-restrict)
+    # Wrong alarms on std::string (GCC bug 105329) and std::vector at -O3.
+    target_compile_options(rhizome_flags INTERFACE -Wno-restrict -Wno-free-nonheap-object)
 endif()
 if(RHIZOME_ARCHITECTURE)
     target_compile_options(rhizome_flags INTERFACE -march=${RHIZOME_ARCHITECTURE})

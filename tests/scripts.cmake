@@ -22,6 +22,10 @@ rhizome_script_test(rhizome_program LABELS unit TIMEOUT 300 UNLESS "${no_python}
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_test.py
         $<TARGET_FILE:rhizome> ${PROJECT_SOURCE_DIR}/README.md "${RHIZOME_SANITIZE}")
 
+rhizome_script_test(rhizome_plan_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_plan_test.py
+        $<TARGET_FILE:rhizome-plan>)
+
 rhizome_script_test(golden_gpt_numpy LABELS unit TIMEOUT 300 UNLESS "${no_numpy}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/golden/gpt_numpy.py
         --check ${PROJECT_SOURCE_DIR}/tests/golden/gpt.txt)

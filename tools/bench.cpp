@@ -16,6 +16,9 @@
 #include "device/device.hpp"
 #include "engine/trainer.hpp"
 #include "model/gpt.hpp"
+#include "schedule/check.hpp"
+#include "schedule/dry_run.hpp"
+#include "schedule/generate.hpp"
 
 namespace rhizome::bench {
 namespace {
@@ -170,6 +173,55 @@ void sampler(Report& report) {
     static_cast<void>(keep);
 }
 
+/// Generating (with wires and the end of the step), checking and dry-running, for growing sizes.
+void schedules(Report& report) {
+    for (const auto& [stages, microbatches] : {std::pair{8, 64}, {16, 128}, {32, 256}, {64, 512}}) {
+        RunShape shape{.workers = {}, .lanes = {microbatches, 8}, .pipelines = {}};
+        PipelineShape pipeline{.stages = {}, .lanes = {0, 8}};
+        LayerTable table{.layers = {}, .chunk_elements = 1};
+        OwnershipMap owners;
+        for (std::int32_t s = 0; s < stages; ++s) {
+            shape.workers.emplace_back(s);
+            pipeline.stages.push_back({WorkerId{s}, {s, s + 1}});
+            LayerFacts layer;
+            layer.name = "layer." + std::to_string(s);
+            layer.parameters = {{.spec = {"parameter", Shape{1}, DType::f32}}};
+            table.layers.push_back(layer);
+            owners.chunks.push_back(
+                {{{LayerId{s}, 0}, 0}, {WorkerId{s}, WorkerId{s > 0 ? s - 1 : 1}}});
+        }
+        shape.pipelines.push_back(pipeline);
+        const schedule::Costs costs = schedule::equal_costs(stages);
+        schedule::Schedule made{.shape = shape, .programs = {}};
+        const std::string size =
+            " " + std::to_string(stages) + " x " + std::to_string(microbatches);
+        const double generate = seconds([&] {
+            made =
+                schedule::full_step(schedule::Style::zero_bubble_h1, shape, costs, table, owners);
+        });
+        std::size_t instructions = 0;
+        for (const auto& program : made.programs) instructions += program.size();
+        bool right = true;
+        const double check = seconds([&] {
+            right = right && !schedule::find_fault(made, schedule::Purpose::training, table, owners,
+                                                   {.messages_max = 0});
+        });
+        const double dry = seconds([&] {
+            right = right && schedule::dry_run(made, costs, {&table, &owners}).has_value();
+        });
+        if (!right) std::printf("a schedule is wrong: these times mean nothing\n");
+        const auto add = [&](const std::string& name, double time) {
+            report.add({name + size, time * 1e3, "ms", 0, ""});
+        };
+        add("schedule zb-h1, generate", generate);
+        add("schedule zb-h1, check", check);
+        add("schedule zb-h1, dry run", dry);
+        report.add({"schedule zb-h1, all, per instruction" + size,
+                    (generate + check + dry) / static_cast<double>(instructions) * 1e9, "ns", 0,
+                    ""});
+    }
+}
+
 /// Bytes in a fixed pattern.
 class Pattern final : public data::Dataset {
   public:
@@ -248,6 +300,7 @@ int main(int count, char** arguments) {
     products(report, arithmetic);
     optimizer(report, copying);
     sampler(report);
+    schedules(report);
     training(report, arithmetic);
     if (count == 2) {
         std::FILE* const file = std::fopen(arguments[1], "w");

@@ -53,7 +53,7 @@ std::string places_of(const std::vector<std::string>& keys, const Places& places
 
 RunConfig parse_run_config(const Arguments& arguments, const Environment& environment,
                            const ReadFile& read_file) {
-    std::vector<Setting> flags = flag_settings(arguments);
+    std::vector<Setting> flags = flag_settings(arguments, train_flags());
     RunConfig config;
     Places places;
     const auto file = std::find_if(flags.begin(), flags.end(),

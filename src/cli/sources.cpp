@@ -19,7 +19,7 @@ namespace po = boost::program_options;
 /// Of the build and its scripts; they may be set while the program runs.
 constexpr std::array<std::string_view, 2> reserved_variables{"RHIZOME_SETUP", "RHIZOME_MPI_ACCEPT"};
 
-constexpr std::string_view list_hint = "`rhizome train --help` lists all";
+constexpr std::string_view train_help = "rhizome train --help";
 
 /// The name that was probably meant: the only one that begins with the word, the only one that is
 /// the word in some section, or the one with the fewest letters changed.
@@ -39,11 +39,11 @@ std::optional<std::string> guess_name(const std::string& word,
     return nearest(word, names);
 }
 
-ConfigError unknown_key(const std::string& where, std::optional<std::string> guess,
-                        std::string_view prefix) {
-    return ConfigError{
-        shown(where) + " (no such key), " +
-        (guess ? "did you mean " + std::string{prefix} + *guess + "?" : std::string{list_hint})};
+ConfigError unknown_key(const std::string& where, const std::optional<std::string>& guess,
+                        std::string_view prefix, std::string_view help) {
+    return ConfigError{shown(where) + " (no such key), " +
+                       (guess ? "did you mean " + std::string{prefix} + *guess + "?"
+                              : "`" + std::string{help} + "` lists all")};
 }
 
 std::vector<std::string> key_names() {
@@ -69,14 +69,16 @@ bool is_number_like(std::string_view text) {
     return text.size() > 1 && std::string_view{"0123456789."}.find(text[1]) != text.npos;
 }
 
-Setting to_setting(const po::option& option, const std::vector<std::string>& names) {
+Setting to_setting(const po::option& option, const Flags& flags) {
     const std::string& token = option.original_tokens.front();
     if (option.string_key.empty()) {
         throw ConfigError{"`" + shown(token) +
                           "` (belongs to no flag), write --key value or --key=value"};
     }
     const std::string where = "--" + option.string_key;
-    if (option.unregistered) throw unknown_key(where, guess_name(option.string_key, names), "--");
+    if (option.unregistered) {
+        throw unknown_key(where, guess_name(option.string_key, flags.names), "--", flags.help);
+    }
     ENSURE(option.value.size() == 1);
     const std::string& value = option.value.front();
     const bool adjacent = option.original_tokens.size() == 1;  // --key=value leaves no doubt
@@ -120,11 +122,15 @@ void refuse_comment_in_value(std::string_view line, const std::string& place) {
 
 }  // namespace
 
-std::vector<Setting> flag_settings(const Arguments& arguments) {
-    std::vector<std::string> names = key_names();
-    names.emplace_back("config");
+Flags train_flags() {
+    Flags flags{.names = key_names(), .help = std::string{train_help}};
+    flags.names.emplace_back("config");
+    return flags;
+}
+
+std::vector<Setting> flag_settings(const Arguments& arguments, const Flags& flags) {
     po::options_description known;
-    for (const std::string& name : names) {
+    for (const std::string& name : flags.names) {
         known.add_options()(name.c_str(), po::value<std::string>());
     }
     std::vector<Setting> settings;
@@ -135,13 +141,13 @@ std::vector<Setting> flag_settings(const Arguments& arguments) {
                                 .style(allow_long | long_allow_adjacent | long_allow_next)
                                 .allow_unregistered()
                                 .run();
-        for (const po::option& option : parsed.options) add(settings, to_setting(option, names));
+        for (const po::option& option : parsed.options) add(settings, to_setting(option, flags));
     } catch (const po::error_with_option_name& error) {
         // Only one thing is left for Boost to complain about: `--key` at the end, and `--key=`.
         const std::string where = error.get_option_name();
         const std::string name = where.substr(std::min<std::size_t>(2, where.size()));
-        if (std::find(names.begin(), names.end(), name) == names.end()) {
-            throw unknown_key(where, guess_name(name, names), "--");
+        if (std::find(flags.names.begin(), flags.names.end(), name) == flags.names.end()) {
+            throw unknown_key(where, guess_name(name, flags.names), "--", flags.help);
         }
         throw ConfigError{where + " (has no value), write " + where + "=VALUE"};
     }
@@ -163,7 +169,7 @@ std::vector<Setting> environment_settings(const Environment& environment) {
         const std::string tail = variable.substr(variable_prefix.size());
         const auto found = std::find(tails.begin(), tails.end(), tail);
         if (found == tails.end()) {
-            throw unknown_key(variable, guess_name(tail, tails), variable_prefix);
+            throw unknown_key(variable, guess_name(tail, tails), variable_prefix, train_help);
         }
         const Key& key = keys()[static_cast<std::size_t>(found - tails.begin())];
         add(settings, {key.name, value, variable});
@@ -195,7 +201,8 @@ std::vector<Setting> file_settings(const std::string& path, std::string_view con
         for (const po::option& option : read_line(section, line, place)) {
             const std::string& name = option.string_key;
             if (find_key(name) == nullptr) {
-                throw unknown_key(place + (name.empty() ? "=" : name), guess_name(name, names), "");
+                throw unknown_key(place + (name.empty() ? "=" : name), guess_name(name, names), "",
+                                  train_help);
             }
             add(settings, {name, option.value.front(), place + name});
         }

@@ -18,9 +18,18 @@ struct Setting {
     std::string where;  // --model.blocks, RHIZOME_MODEL_BLOCKS, run.conf:3: model.blocks
 };
 
-/// `--key value` and `--key=value`; the key may also be "config". Names are not guessed from their
-/// beginning. All three throw ConfigError.
-[[nodiscard]] std::vector<Setting> flag_settings(const Arguments& arguments);
+/// The keys that a command takes as flags, and how its help is called.
+struct Flags {
+    std::vector<std::string> names;
+    std::string help;  // rhizome train --help
+};
+
+/// Those of `rhizome train`: all keys, and "config".
+[[nodiscard]] Flags train_flags();
+
+/// `--key value` and `--key=value`. Names are not guessed from their beginning. This and the two
+/// below throw ConfigError.
+[[nodiscard]] std::vector<Setting> flag_settings(const Arguments& arguments, const Flags& flags);
 
 /// Variables that begin with RHIZOME_ and are not reserved for scripts.
 [[nodiscard]] std::vector<Setting> environment_settings(const Environment& environment);

@@ -28,6 +28,7 @@ struct LaneShape {
     [[nodiscard]] std::int32_t length() const { return microbatches / lanes; }
     [[nodiscard]] Lane lane_of(Microbatch microbatch) const;
     [[nodiscard]] Microbatch first_of(Lane lane) const;
+    friend bool operator==(const LaneShape&, const LaneShape&) = default;
 };
 
 /// A run of neighbouring lanes.

@@ -1,0 +1,57 @@
+#include "cli/program.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <new>
+
+#include "cli/command_line.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+/// Descriptors 0 to 2 are always open, or the first file that is opened would get the number of
+/// standard output and be written into.
+void open_standard_descriptors() {
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+        if (fcntl(descriptor, F_GETFD) == -1) {
+            static_cast<void>(open("/dev/null", O_RDWR));  // gets the lowest free number
+        }
+    }
+}
+
+ExitCode run_and_report(const Arguments& arguments, const Environment& environment,
+                        const Run& run) {
+    const Log log = log_to(STDERR_FILENO);
+    try {
+        return run(arguments, environment, log);
+    } catch (const UserError& error) {
+        log.error(error.what());
+        return error.code();
+    } catch (const std::bad_alloc&) {
+        log.error(
+            "out of memory (more is asked for than this machine gives), take something "
+            "smaller");
+        return ExitCode::bad_config;
+    } catch (const std::exception& error) {
+        log.error(std::string{"unforeseen: "} + error.what() +
+                  " (a bug in rhizome), please report it");
+        return ExitCode::our_fault;
+    }
+}
+
+}  // namespace
+
+int run_program(int count, const char* const* arguments, const char* const* environment,
+                const Run& run) {
+    ENSURE(count >= 1);
+    open_standard_descriptors();
+    // A reader that goes away must not take the run with it.
+    static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+    return static_cast<int>(
+        run_and_report({arguments + 1, arguments + count}, environment_of(environment), run));
+}
+
+}  // namespace rhizome::cli

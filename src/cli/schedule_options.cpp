@@ -1,0 +1,199 @@
+#include "cli/schedule_options.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "cli/values.hpp"
+#include "core/error.hpp"
+#include "core/text.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+struct Flag {
+    std::string name;
+    std::string takes;
+    std::string help;
+    std::function<MaybeProblem(ScheduleOptions&, std::string_view)> set;
+};
+
+template <class Field>
+Flag whole(std::string name, WholeRange range, std::string help, Field field) {
+    return {std::move(name), to_text(range), std::move(help),
+            [range, field](ScheduleOptions& options, std::string_view text) {
+                std::int64_t value = 0;
+                if (auto problem = read_whole(text, range, value)) return problem;
+                field(options) = static_cast<std::int32_t>(value);
+                return MaybeProblem{};
+            }};
+}
+
+template <class Field>
+Flag real(std::string name, RealRange range, std::string help, Field field) {
+    return {std::move(name), std::string{range.text}, std::move(help),
+            [range, field](ScheduleOptions& options, std::string_view text) {
+                return read_real(text, range, field(options));
+            }};
+}
+
+template <class Field>
+Flag path(std::string name, std::string help, Field field) {
+    return {std::move(name), "PATH", std::move(help),
+            [field](ScheduleOptions& options, std::string_view text) {
+                return read_path(text, field(options));
+            }};
+}
+
+MaybeProblem set_style(ScheduleOptions& options, std::string_view text) {
+    if (const auto style = schedule::style_of(text)) {
+        options.style = *style;
+        return std::nullopt;
+    }
+    std::string known;
+    for (const schedule::Style style : schedule::all_styles()) {
+        known += (known.empty() ? "" : "|") + std::string{schedule::name_of(style)};
+    }
+    return Problem{"no such style", "take " + known};
+}
+
+MaybeProblem set_depths(ScheduleOptions& options, std::string_view text) {
+    options.depths.clear();
+    while (true) {
+        const std::size_t comma = std::min(text.find(','), text.size());
+        std::int64_t depth = 0;
+        if (auto problem = read_whole(text.substr(0, comma), {1, 4096}, depth)) return problem;
+        options.depths.push_back(static_cast<std::int32_t>(depth));
+        if (comma == text.size()) return std::nullopt;
+        text.remove_prefix(comma + 1);
+    }
+}
+
+MaybeProblem set_size(ScheduleOptions& options, std::string_view text) {
+    for (const model::GptSize& size : model::gpt_sizes) {
+        if (size.name == text) {
+            options.model_size = text;
+            return std::nullopt;
+        }
+    }
+    return Problem{"no such size", "`rhizome train --help` lists them"};
+}
+
+MaybeProblem set_recompute(ScheduleOptions& options, std::string_view text) {
+    if (text != "none" && text != "all") return Problem{"no such choice", "take none|all"};
+    options.recompute = text == "all";
+    return std::nullopt;
+}
+
+MaybeProblem set_show(ScheduleOptions& options, std::string_view text) {
+    if (text == "summary")
+        options.show = Show::summary;
+    else if (text == "drawing")
+        options.show = Show::drawing;
+    else if (text == "text")
+        options.show = Show::text;
+    else
+        return Problem{"no such choice", "take summary|drawing|text"};
+    return std::nullopt;
+}
+
+const std::vector<Flag>& flags() {
+    constexpr std::int64_t many = std::numeric_limits<std::int32_t>::max();
+    static const std::vector<Flag> all{
+        path("file", "A schedule in text form, to check and to time instead of generating one.",
+             [](auto& o) -> auto& { return o.file; }),
+        {"style", "NAME", "gpipe, 1f1b, interleaved, zb-h1, zb-h2, evaluation; default: 1f1b.",
+         set_style},
+        {"pipelines", "N,N,...", "Workers of each pipeline, which may differ; default: 4.",
+         set_depths},
+        whole("parts", {1, 64}, "Stages per worker, for interleaved; default: 1, there 2.",
+              [](auto& o) -> auto& { return o.parts; }),
+        whole("spares", {0, 4096}, "Further workers, in no pipeline; default: 0.",
+              [](auto& o) -> auto& { return o.spares; }),
+        whole("microbatches", {1, many}, "Per step; default: 8.",
+              [](auto& o) -> auto& { return o.microbatches; }),
+        whole("lanes", {1, many}, "Divides the microbatches; default: the fewest that do.",
+              [](auto& o) -> auto& { return o.lanes; }),
+        whole("layers", {1, 65535}, "Equal layers, a second each way; default: one per stage.",
+              [](auto& o) -> auto& { return o.layers; }),
+        {"model.size", "NAME", "A network by name, with estimated costs, instead of equal layers.",
+         set_size},
+        whole("microbatch_size", {1, many}, "Samples per microbatch, for its costs; default: 1.",
+              [](auto& o) -> auto& { return o.microbatch_size; }),
+        {"cut", "RANGES", "Layers of the stages by hand, as 0-3,4,5-8; default: by costs.",
+         [](ScheduleOptions& options, std::string_view text) {
+             options.cut = text;
+             return MaybeProblem{};
+         }},
+        whole("owners", {1, 4096}, "Copies of each chunk's optimizer state; default: 2.",
+              [](auto& o) -> auto& { return o.owners; }),
+        {"recompute", "none|all", "Activations again in backward; default: none.", set_recompute},
+        real("flops_per_s", positive, "Speed of a worker, for model.size; default: 1e14.",
+             [](auto& o) -> auto& { return o.flops_per_s; }),
+        real("link_bytes_per_s", positive, "Speed of a link, for model.size; default: 2.5e10.",
+             [](auto& o) -> auto& { return o.link_bytes_per_s; }),
+        real("link_latency_s", not_negative, "Of a message, for model.size; default: 1e-5.",
+             [](auto& o) -> auto& { return o.link_latency_s; }),
+        {"show", "summary|drawing|text",
+         "A drawing above the summary, or the text that --file reads; default: drawing.",
+         set_show},
+        path("svg", "A picture is written there.", [](auto& o) -> auto& { return o.svg; })};
+    return all;
+}
+
+}  // namespace
+
+ScheduleOptions parse_schedule_options(const Arguments& arguments) {
+    Flags known{.names = {}, .help = "rhizome-plan schedule --help"};
+    for (const Flag& flag : flags()) known.names.push_back(flag.name);
+    ScheduleOptions options;
+    bool parts_given = false;
+    for (const Setting& setting : flag_settings(arguments, known)) {
+        const auto flag = std::find_if(flags().begin(), flags().end(),
+                                       [&](const Flag& each) { return each.name == setting.key; });
+        ENSURE(flag != flags().end());
+        parts_given = parts_given || setting.key == "parts";
+        if (const auto problem = flag->set(options, setting.value)) {
+            throw ConfigError{setting.where + "=" + shown(setting.value) + " (" + problem->reason +
+                              "), " + problem->hint};
+        }
+    }
+    if (options.style == schedule::Style::interleaved && !parts_given) options.parts = 2;
+    return options;
+}
+
+std::string plan_help_text() {
+    return R"(rhizome-plan - what a run would do, without running it
+
+usage:
+  rhizome-plan schedule [--KEY VALUE]...   makes, draws, checks and times a schedule
+  rhizome-plan schedule --help             all keys
+  rhizome-plan --help                      this page
+
+example:
+  rhizome-plan schedule --style zb-h1 --pipelines 4 --microbatches 8
+
+exit codes: 0 done, 1 a bug in rhizome, 2 something asked for is wrong
+)";
+}
+
+std::string schedule_help_text() {
+    std::string text = R"(usage: rhizome-plan schedule [--KEY VALUE]...
+
+Makes a schedule (or reads one), checks it, runs it on a clock and says what it takes: the time, the
+share of bubbles, what decides the time, the activations alive. Without model.size a layer takes one
+second for each of forward, input part and weight part, and messages take none.
+
+)";
+    constexpr std::size_t indent = 24;
+    for (const Flag& flag : flags()) {
+        text += padded("  --" + flag.name, indent) + flag.takes + "\n" + std::string(indent, ' ') +
+                flag.help + "\n";
+    }
+    return text + R"(
+example:
+  rhizome-plan schedule --style interleaved --pipelines 4,2 --parts 2 --microbatches 12 --svg s.svg
+)";
+}
+
+}  // namespace rhizome::cli

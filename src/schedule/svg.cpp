@@ -1,0 +1,89 @@
+#include "schedule/svg.hpp"
+
+#include "core/text.hpp"
+
+namespace rhizome::schedule {
+namespace {
+
+/// Without zeros behind the point that say nothing.
+std::string trimmed(std::string number) {
+    if (number.find('.') == std::string::npos) return number;
+    number.resize(number.find_last_not_of('0') + 1);
+    if (number.back() == '.') number.pop_back();
+    return number == "-0" ? "0" : number;
+}
+
+}  // namespace
+
+std::string_view svg_style() {
+    return R"(<style>
+text { font: 11px sans-serif; fill: #222; }
+.title { font-size: 14px; font-weight: bold; }
+.small { fill: #555; }
+.middle { text-anchor: middle; }
+.end { text-anchor: end; }
+.bubble { fill: #eeeeea; }
+.F { fill: #8dbfe9; }
+.B { fill: #f2a65a; }
+.I { fill: #f6db74; }
+.W { fill: #63b893; }
+.R { fill: #d8a0c6; }
+.grid { stroke: #d4d4ce; stroke-width: 0.6; fill: none; }
+.activation, .gradient, .ending { stroke-width: 0.9; fill: none; }
+.activation { stroke: #1f5fa8; }
+.gradient { stroke: #a8480d; }
+.ending { stroke: #666; stroke-dasharray: 3 2; stroke-width: 0.7; }
+.waiting { fill: #666; }
+.commit { fill: #222; }
+.update { fill: #7a3b9a; }
+.memory { fill: #cfd8e3; stroke: #5b6b80; stroke-width: 0.8; }
+.plain { stroke: none; }
+</style>
+)";
+}
+
+std::string px(double value) { return trimmed(to_fixed(value, 2)); }
+
+std::string rect(double x, double y, double width, double height) {
+    return "x=\"" + px(x) + "\" y=\"" + px(y) + "\" width=\"" + px(width) + "\" height=\"" +
+           px(height) + "\"";
+}
+
+std::string path_of_rect(double x, double y, double width, double height) {
+    return "M" + px(x) + " " + px(y) + "h" + px(width) + "v" + px(height) + "h" + px(-width) + "z";
+}
+
+std::string path(std::string_view css, const std::string& data) {
+    if (data.empty()) return "";
+    return "<path class=\"" + std::string{css} + "\" d=\"" + data + "\"/>\n";
+}
+
+std::string text_at(double x, double y, std::string_view css, const std::string& text) {
+    return "<text class=\"" + std::string{css} + "\" x=\"" + px(x) + "\" y=\"" + px(y) + "\">" +
+           text + "</text>\n";
+}
+
+TimeUnit unit_for(double span_s) {
+    if (span_s >= 1) return {1, "s"};
+    if (span_s >= 1e-3) return {1e-3, "ms"};
+    return {1e-6, "µs"};
+}
+
+std::string to_text(double seconds, TimeUnit unit) {
+    const double value = seconds / unit.seconds;
+    const int digits = value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0;
+    return trimmed(to_fixed(value, digits)) + " " + std::string{unit.name};
+}
+
+std::string diamond(std::string_view css, double x, double y, double size) {
+    const std::string s = px(size);
+    return path(css, "M" + px(x - size) + " " + px(y) + "l" + s + " -" + s + "l" + s + " " + s +
+                         "l-" + s + " " + s + "z");
+}
+
+std::string triangle(std::string_view css, double x, double y, double size) {
+    return path(css, "M" + px(x - size) + " " + px(y + size) + "h" + px(2 * size) + "l-" +
+                         px(size) + " " + px(-2 * size) + "z");
+}
+
+}  // namespace rhizome::schedule
