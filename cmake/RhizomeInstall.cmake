@@ -1,5 +1,5 @@
 # What `make install` brings: the programs, and what a reader and a job need beside them.
-foreach(program rhizome)
+foreach(program rhizome rhizome-plan)
     if(TARGET ${program})
         install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()

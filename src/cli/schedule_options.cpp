@@ -135,8 +135,7 @@ const std::vector<Flag>& flags() {
         real("link_latency_s", not_negative, "Of a message, for model.size; default: 1e-5.",
              [](auto& o) -> auto& { return o.link_latency_s; }),
         {"show", "summary|drawing|text",
-         "A drawing above the summary, or the text that --file reads; default: drawing.",
-         set_show},
+         "A drawing and the summary, or the text that --file reads; default: drawing.", set_show},
         path("svg", "A picture is written there.", [](auto& o) -> auto& { return o.svg; })};
     return all;
 }

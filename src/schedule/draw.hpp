@@ -16,8 +16,8 @@ namespace rhizome::schedule {
 /// need not be right, only readable.
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
-/// A line per worker, a column per unit of time; computation only, as F0 B0 I0 W0 (with the stage in
-/// front, 1F0, where a worker has several), ".." for a bubble:
+/// A line per worker, a column per unit of time; computation only, as F0 B0 I0 W0 (with the stage
+/// in front, 1F0, where a worker has several), ".." for a bubble:
 ///
 ///   worker 0 | F0 F1 F2 F3 .. .. B0
 ///

@@ -18,8 +18,8 @@
 
 namespace rhizome::schedule {
 
-// How the styles look with equal costs: a column is one of forward (F), input part (I) and weight part
-// (W); a whole backward (B) takes two. A test compares these drawings with the generators.
+// How the styles look with equal costs: a column is one of forward (F), input part (I) and weight
+// part (W); a whole backward (B) takes two. A test compares these drawings with the generators.
 //
 // Drawing of gpipe:
 //   worker 0 | F0 F1 F2 F3 .. .. .. .. .. .. .. .. .. B0 -- B1 -- B2 -- B3 --
