@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "cli/values.hpp"
@@ -26,6 +27,7 @@ using schedule::Schedule;
 using schedule::Style;
 
 constexpr std::size_t instructions_drawn_max = 4000;
+constexpr double instructions_max = 1e7;
 
 /// A schedule and what is known of the network that it is for.
 struct Subject {
@@ -140,7 +142,25 @@ double unit_of(const ScheduleOptions& options, const RunShape& shape, const Cost
     return shortest;
 }
 
+/// Before it is made: what would take minutes and gigabytes is nothing to look at.
+void check_size(const ScheduleOptions& options) {
+    double workers = options.spares;
+    double computed = 0;  // each microbatch by each stage of one pipeline, the deepest at most
+    for (const std::int32_t depth : options.depths) {
+        workers += depth;
+        computed = std::max(computed, static_cast<double>(depth) * options.parts);
+    }
+    // Forward, two parts of backward, recomputation and four messages; and parts to everybody.
+    const double instructions = 8 * computed * options.microbatches + 2 * workers * workers;
+    if (instructions > instructions_max) {
+        throw ConfigError{"--pipelines, --parts, --spares and --microbatches (make up to " +
+                          to_short(instructions) + " instructions, more than " +
+                          to_short(instructions_max) + "), take less of one of them"};
+    }
+}
+
 Subject make_subject(const ScheduleOptions& options) {
+    check_size(options);
     const std::int32_t deepest =
         *std::max_element(options.depths.begin(), options.depths.end()) * options.parts;
     LayerTable table = table_of(options, deepest);
@@ -192,24 +212,26 @@ bool trains(const Schedule& schedule) {
     });
 }
 
-/// The instructions of the critical path, several of one kind in a row as one.
+/// Where the time goes on the critical path: seconds from each of its instructions to the next, by
+/// kind.
 std::string critical_path_of(const Schedule& schedule, const schedule::DryRun& run) {
-    std::vector<std::pair<std::string, int>> parts;
-    for (const schedule::Place& place : run.critical_path) {
-        const auto& each = schedule.programs[place.worker][place.place];
-        const std::string word = std::string{schedule::word_of(each.kind)} + " on worker " +
-                                 std::to_string(schedule.shape.workers[place.worker].value());
-        if (parts.empty() || parts.back().first != word) parts.emplace_back(word, 0);
-        ++parts.back().second;
+    std::map<schedule::Kind, double> seconds;
+    for (std::size_t i = 0; i < run.critical_path.size(); ++i) {
+        const schedule::Place& place = run.critical_path[i];
+        const bool last = i + 1 == run.critical_path.size();
+        const auto start_of = [&](const schedule::Place& at) {
+            return run.workers[at.worker].spans[at.place].start_s;
+        };
+        const double until = last ? run.makespan_s : start_of(run.critical_path[i + 1]);
+        seconds[schedule.programs[place.worker][place.place].kind] += until - start_of(place);
     }
-    constexpr std::size_t parts_max = 6;
     std::string text;
-    for (std::size_t i = 0; i < std::min(parts.size(), parts_max); ++i) {
-        text += (i == 0 ? "" : ", ") + std::to_string(parts[i].second) + " " + parts[i].first;
+    for (const auto& [kind, sum] : seconds) {
+        if (sum <= 0) continue;
+        text += (text.empty() ? "" : ", ") + std::string{schedule::word_of(kind)} + " " +
+                to_text_short(sum) + " s";
     }
-    return parts.size() <= parts_max
-               ? text
-               : text + ", and " + std::to_string(parts.size() - parts_max) + " more";
+    return text;
 }
 
 std::string summary_of(const Subject& subject, const schedule::DryRun& run) {

@@ -114,7 +114,7 @@ const std::vector<Flag>& flags() {
               [](auto& o) -> auto& { return o.microbatches; }),
         whole("lanes", {1, many}, "Divides the microbatches; default: the fewest that do.",
               [](auto& o) -> auto& { return o.lanes; }),
-        whole("layers", {1, 65535}, "Equal layers, a second each way; default: one per stage.",
+        whole("layers", {1, 4096}, "Equal layers, a second each way; default: one per stage.",
               [](auto& o) -> auto& { return o.layers; }),
         {"model.size", "NAME", "A network by name, with estimated costs, instead of equal layers.",
          set_size},

@@ -99,6 +99,8 @@ class Schedule(unittest.TestCase):
             (["--model.size", "gpt9"], ["gpt9"]),
             (["--micro_batches", "4"], ["--microbatches"]),
             (["--file", "nowhere.txt"], ["nowhere.txt"]),
+            (["--pipelines", "4096"], ["instructions", "10.0M"]),
+            (["--microbatches", "2147483647"], ["instructions"]),
             (["--svg", "/nowhere/picture.svg"], ["/nowhere/picture.svg"]),
         ]:
             with self.subTest(arguments):
