@@ -1,7 +1,10 @@
 #include "cli/schedule_command.hpp"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -27,7 +30,9 @@ using schedule::Schedule;
 using schedule::Style;
 
 constexpr std::size_t instructions_drawn_max = 4000;
+constexpr double columns_drawn_max = 1000;
 constexpr double instructions_max = 1e7;
+constexpr std::int32_t layers_max = 65536;
 
 /// A schedule and what is known of the network that it is for.
 struct Subject {
@@ -182,10 +187,15 @@ Subject make_subject(const ScheduleOptions& options) {
 }
 
 Subject read_subject(const ScheduleOptions& options) {
+    const std::string named = "--file=" + shown(options.file);
+    constexpr std::uintmax_t bytes_max = std::uintmax_t{256} << 20;
+    std::error_code error;
+    const bool ordinary = std::filesystem::is_regular_file(options.file, error);
     std::ifstream file{options.file, std::ios::binary};
-    if (!file) {
-        throw ConfigError{"--file=" + shown(options.file) +
-                          " (cannot be read), name a file that --show=text made"};
+    if (!ordinary || !file || std::filesystem::file_size(options.file, error) > bytes_max) {
+        throw ConfigError{named +
+                          " (cannot be read, or is no ordinary file of at most 256 MiB), "
+                          "name one that --show=text made"};
     }
     std::ostringstream content;
     content << file.rdbuf();
@@ -196,34 +206,42 @@ Subject read_subject(const ScheduleOptions& options) {
             layers = std::max(layers, pipeline.stages.back().layers.last);
         }
     }
-    if (const auto fault = find_fault(schedule.shape, layers)) {
-        throw ConfigError{"--file=" + shown(options.file) + " (" + *fault + "), mend its shape"};
+    if (layers > layers_max) {
+        throw ConfigError{named + " (has " + std::to_string(layers) + " layers, more than " +
+                          std::to_string(layers_max) + "), take fewer"};
     }
-    LayerTable table = equal_layers(layers);
+    if (const auto fault = find_fault(schedule.shape, layers)) {
+        throw ConfigError{named + " (" + *fault + "), mend its shape"};
+    }
+    LayerTable table = table_of(options, layers);
+    if (static_cast<std::int32_t>(table.layers.size()) != layers) {
+        throw ConfigError{named + " (has " + std::to_string(layers) + " layers, --model.size=" +
+                          options.model_size + " has " + std::to_string(table.layers.size()) +
+                          "), name the network that it was made for"};
+    }
+    Costs costs = costs_of(options, table);
+    const double unit_s = unit_of(options, schedule.shape, costs);
     OwnershipMap owners = owners_of(options, table, schedule.shape);
-    return {std::move(schedule), std::move(table), std::move(owners), schedule::equal_costs(layers),
-            1};
+    return {std::move(schedule), std::move(table), std::move(owners), std::move(costs), unit_s};
 }
 
 bool trains(const Schedule& schedule) {
     return std::any_of(schedule.programs.begin(), schedule.programs.end(), [](const auto& program) {
-        return std::any_of(program.begin(), program.end(),
-                           [](const auto& each) { return each.kind == schedule::Kind::commit; });
+        return std::any_of(program.begin(), program.end(), [](const auto& each) {
+            return schedule::is_compute(each.kind) && each.kind != schedule::Kind::forward;
+        });
     });
 }
 
-/// Where the time goes on the critical path: seconds from each of its instructions to the next, by
-/// kind.
+/// Where the time goes: of each instruction on the critical path, how much later it ends than the
+/// one before it, by kind. The sum is the makespan.
 std::string critical_path_of(const Schedule& schedule, const schedule::DryRun& run) {
     std::map<schedule::Kind, double> seconds;
-    for (std::size_t i = 0; i < run.critical_path.size(); ++i) {
-        const schedule::Place& place = run.critical_path[i];
-        const bool last = i + 1 == run.critical_path.size();
-        const auto start_of = [&](const schedule::Place& at) {
-            return run.workers[at.worker].spans[at.place].start_s;
-        };
-        const double until = last ? run.makespan_s : start_of(run.critical_path[i + 1]);
-        seconds[schedule.programs[place.worker][place.place].kind] += until - start_of(place);
+    double before = 0;
+    for (const schedule::Place& place : run.critical_path) {
+        const double end = run.workers[place.worker].spans[place.place].end_s;
+        seconds[schedule.programs[place.worker][place.place].kind] += end - before;
+        before = end;
     }
     std::string text;
     for (const auto& [kind, sum] : seconds) {
@@ -261,23 +279,33 @@ std::string summary_of(const Subject& subject, const schedule::DryRun& run) {
     row("makespan", to_text_short(run.makespan_s) + " s");
     row("bubbles", to_fixed(100 * run.bubble_share, 1) + " %");
     row("activations alive",
-        "at most " + std::to_string(activations) + " microbatches" +
+        "at most " + std::to_string(activations) +
+            (activations == 1 ? " (stage, microbatch) pair" : " (stage, microbatch) pairs") +
             (bytes > 0 ? ", " + to_short(static_cast<double>(bytes)) + "B" : std::string{}));
     row("critical path", critical_path_of(subject.schedule, run));
     return text;
 }
 
-/// Whole or not there.
+/// Whole or not there: written aside under a name that nobody has, then moved.
 void write_file(const std::string& path, const std::string& content) {
-    const std::string aside = path + ".part";
-    std::ofstream file{aside, std::ios::binary};
-    file << content;
-    file.close();
+    namespace fs = std::filesystem;
+    const auto refuse = [&](const std::string& reason) {
+        throw ConfigError{"--svg=" + shown(path) + " (" + reason + "), name another place"};
+    };
     std::error_code error;
-    if (file) std::filesystem::rename(aside, path, error);
-    if (!file || error) {
-        std::filesystem::remove(aside, error);
-        throw ConfigError{"--svg=" + shown(path) + " (cannot be written), name another place"};
+    const fs::file_status status = fs::symlink_status(path, error);
+    if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no ordinary file");
+    std::string aside = path + ".XXXXXX";
+    const int descriptor = mkstemp(aside.data());
+    if (descriptor < 0) refuse("cannot be written");
+    const bool written = ::write(descriptor, content.data(), content.size()) ==
+                             static_cast<ssize_t>(content.size()) &&
+                         fchmod(descriptor, 0644) == 0;
+    const bool closed = close(descriptor) == 0;
+    if (written && closed) fs::rename(aside, path, error);
+    if (!written || !closed || error) {
+        fs::remove(aside, error);
+        refuse("cannot be written whole");
     }
 }
 
@@ -292,7 +320,7 @@ std::string schedule_command(const ScheduleOptions& options) {
     if (fault) {
         if (options.file.empty()) ENSURE(!"a generated schedule is without fault");
         throw ConfigError{"--file=" + shown(options.file) + " (" + *fault +
-                          "), mend it; --owners has to be what it was made with"};
+                          "), mend it; --owners and --model.size have to be what it was made with"};
     }
     const auto run =
         schedule::dry_run(subject.schedule, subject.costs, {&subject.table, &subject.owners});
@@ -303,9 +331,10 @@ std::string schedule_command(const ScheduleOptions& options) {
     if (options.show == Show::drawing) {
         std::size_t instructions = 0;
         for (const auto& program : subject.schedule.programs) instructions += program.size();
-        text = instructions <= instructions_drawn_max
-                   ? draw(subject.schedule, *run, subject.unit_s) + "\n"
-                   : "(too long to draw here: --svg makes a picture)\n\n";
+        const bool fits = instructions <= instructions_drawn_max &&
+                          run->makespan_s <= columns_drawn_max * subject.unit_s;
+        text = fits ? draw(subject.schedule, *run, subject.unit_s) + "\n"
+                    : "(too long to draw here: --svg makes a picture)\n\n";
     }
     return text + summary_of(subject, *run);
 }

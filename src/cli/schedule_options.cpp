@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <set>
 
 #include "cli/values.hpp"
 #include "core/error.hpp"
@@ -10,6 +11,8 @@
 
 namespace rhizome::cli {
 namespace {
+
+constexpr RealRange at_least_one{">= 1", [](double x) { return x >= 1; }};
 
 struct Flag {
     std::string name;
@@ -128,9 +131,9 @@ const std::vector<Flag>& flags() {
         whole("owners", {1, 4096}, "Copies of each chunk's optimizer state; default: 2.",
               [](auto& o) -> auto& { return o.owners; }),
         {"recompute", "none|all", "Activations again in backward; default: none.", set_recompute},
-        real("flops_per_s", positive, "Speed of a worker, for model.size; default: 1e14.",
+        real("flops_per_s", at_least_one, "Speed of a worker, for model.size; default: 1e14.",
              [](auto& o) -> auto& { return o.flops_per_s; }),
-        real("link_bytes_per_s", positive, "Speed of a link, for model.size; default: 2.5e10.",
+        real("link_bytes_per_s", at_least_one, "Speed of a link, for model.size; default: 2.5e10.",
              [](auto& o) -> auto& { return o.link_bytes_per_s; }),
         real("link_latency_s", not_negative, "Of a message, for model.size; default: 1e-5.",
              [](auto& o) -> auto& { return o.link_latency_s; }),
@@ -140,24 +143,51 @@ const std::vector<Flag>& flags() {
     return all;
 }
 
+/// A flag that would do nothing beside another is a misunderstanding.
+void refuse_idle_flags(const std::set<std::string>& given) {
+    const auto refuse = [](const std::string& flag, const std::string& reason) {
+        throw ConfigError{"--" + flag + " (" + reason + "), leave one of them out"};
+    };
+    for (const std::string flag : {"style", "pipelines", "parts", "spares", "microbatches", "lanes",
+                                   "layers", "cut", "recompute"}) {
+        if (given.contains("file") && given.contains(flag)) {
+            refuse(flag, "the schedule is read with --file and has all that");
+        }
+    }
+    const bool network = given.contains("model.size");
+    if (network && given.contains("layers")) refuse("layers", "--model.size says how many");
+    for (const std::string flag :
+         {"microbatch_size", "flops_per_s", "link_bytes_per_s", "link_latency_s"}) {
+        if (!network && given.contains(flag)) {
+            throw ConfigError{"--" + flag + " (means nothing without --model.size), give both"};
+        }
+    }
+}
+
 }  // namespace
 
 ScheduleOptions parse_schedule_options(const Arguments& arguments) {
     Flags known{.names = {}, .help = "rhizome-plan schedule --help"};
     for (const Flag& flag : flags()) known.names.push_back(flag.name);
     ScheduleOptions options;
-    bool parts_given = false;
+    std::set<std::string> given;
     for (const Setting& setting : flag_settings(arguments, known)) {
         const auto flag = std::find_if(flags().begin(), flags().end(),
                                        [&](const Flag& each) { return each.name == setting.key; });
         ENSURE(flag != flags().end());
-        parts_given = parts_given || setting.key == "parts";
+        given.insert(setting.key);
         if (const auto problem = flag->set(options, setting.value)) {
             throw ConfigError{setting.where + "=" + shown(setting.value) + " (" + problem->reason +
                               "), " + problem->hint};
         }
     }
-    if (options.style == schedule::Style::interleaved && !parts_given) options.parts = 2;
+    refuse_idle_flags(given);
+    if (options.style == schedule::Style::interleaved && !given.contains("parts")) {
+        options.parts = 2;
+    }
+    if (options.recompute && options.style == schedule::Style::evaluation) {
+        throw ConfigError{"--recompute=all (an evaluation has no backward), leave it out"};
+    }
     return options;
 }
 
@@ -181,7 +211,8 @@ std::string schedule_help_text() {
 
 Makes a schedule (or reads one), checks it, runs it on a clock and says what it takes: the time, the
 share of bubbles, what decides the time, the activations alive. Without model.size a layer takes one
-second for each of forward, input part and weight part, and messages take none.
+second for each of forward, input part and weight part, and messages take none. Not counted are the
+optimizer and the agreement, and that several links may share one adapter.
 
 )";
     constexpr std::size_t indent = 24;

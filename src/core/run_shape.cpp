@@ -70,9 +70,10 @@ std::optional<std::string> find_fault(const RunShape& shape, std::int32_t layers
         next_lane = pipeline.lanes.last;
         if (auto fault = find_fault_of_layers(pipeline, name, layers)) return fault;
         for (const StageShape& stage : pipeline.stages) {
-            const std::string worker = "worker " + std::to_string(stage.worker.value());
+            std::string worker = "worker ";
+            worker += std::to_string(stage.worker.value());
             if (!std::binary_search(shape.workers.begin(), shape.workers.end(), stage.worker)) {
-                return name + " has " + worker + " (who is not there)";
+                return worker + " is in " + name + " and not there";
             }
             if (pipeline_of.try_emplace(stage.worker, p).first->second != p) {
                 return worker + " is in two pipelines";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "schedule/exchange.hpp"
@@ -44,7 +45,9 @@ class Clockwork {
         run_.workers.resize(workers_.size());
         for (std::size_t w = 0; w < workers_.size(); ++w) {
             run_.workers[w].spans.reserve(schedule.programs[w].size());
-            workers_[w].pipeline = schedule.shape.pipeline_of(schedule.shape.workers[w]);
+            if (const auto pipeline = schedule.shape.pipeline_of(schedule.shape.workers[w])) {
+                workers_[w].pipeline = pipeline->index();
+            }
             workers_[w].why.reserve(schedule.programs[w].size());
             for (const Instruction& each : schedule.programs[w]) {
                 if (each.kind == Kind::commit) ++commits_wanted_;
@@ -71,10 +74,10 @@ class Clockwork {
 
   private:
     struct Worker {
-        std::size_t next = 0;       // instruction
-        double time_s = 0;          // its last computation, commit or update ended
-        std::optional<Place> last;  // that instruction
-        std::optional<PipelineId> pipeline;
+        std::size_t next = 0;                   // instruction
+        double time_s = 0;                      // its last computation, commit or update ended
+        std::optional<Place> last;              // that instruction
+        std::size_t pipeline = 0;               // only asked of workers that compute
         std::vector<std::size_t> receives;      // posted and not yet waited for, but for wires
         std::vector<std::optional<Place>> why;  // by instruction: what decided its start
         bool in_commit = false;
@@ -96,12 +99,9 @@ class Clockwork {
             occupy(w, worker.time_s, worker.last, elements * costs_.update_s_per_element);
             return true;
         }
-        if (is_send(each.kind)) {
-            send(w, each);
-        } else {
-            if (!is_wire(each.kind)) worker.receives.push_back(worker.next);
-            stand(w, {worker.time_s, worker.time_s}, worker.last);
-        }
+        if (is_send(each.kind)) return send(w, each);
+        if (!is_wire(each.kind)) worker.receives.push_back(worker.next);
+        stand(w, {worker.time_s, worker.time_s}, worker.last);
         return true;
     }
 
@@ -152,7 +152,7 @@ class Clockwork {
 
     bool compute(std::size_t w, const Instruction& each) {
         Worker& worker = workers_[w];
-        const std::size_t pipeline = worker.pipeline->index();
+        const std::size_t pipeline = worker.pipeline;
         MaybeReady ready;
         if (!need(each, pipeline, ready)) return false;
         const bool waits = ready && ready->time_s > worker.time_s;
@@ -171,11 +171,19 @@ class Clockwork {
         return true;
     }
 
-    [[nodiscard]] std::int64_t bytes_of(std::size_t w, const Instruction& each) const {
+    [[nodiscard]] LayerRange layers_of(std::size_t w, StageId stage) const {
+        return schedule_.shape.pipelines[workers_[w].pipeline].stages[stage.index()].layers;
+    }
+
+    static WorkerId peer_of(const Instruction& each) {
+        ENSURE(each.peer.has_value());
+        return *each.peer;
+    }
+
+    [[nodiscard]] std::int64_t bytes_of(std::size_t w, const Instruction& each) {
         const WorkerId self = schedule_.shape.workers[w];
         if (is_wire(each.kind)) {
-            const auto& stages = schedule_.shape.pipelines[workers_[w].pipeline->index()].stages;
-            const LayerRange layers = stages[each.stage.index()].layers;
+            const LayerRange layers = layers_of(w, each.stage);
             const std::int32_t before_cut =
                 each.kind == Kind::send_activation ? layers.last - 1 : layers.first - 1;
             return costs_.layers[static_cast<std::size_t>(before_cut)].wire_bytes;
@@ -183,35 +191,63 @@ class Clockwork {
         if (!exchange_) return 0;
         constexpr std::int64_t element_bytes = 4;
         if (each.kind == Kind::send_sum) {
-            const auto& stages = schedule_.shape.pipelines[workers_[w].pipeline->index()].stages;
-            const auto owners = exchange_->owners_of(stages[each.stage.index()].layers);
-            const auto found = owners.find(*each.peer);
-            return found == owners.end() ? 0 : element_bytes * found->second;
+            const LayerRange layers = layers_of(w, each.stage);
+            auto owners = owners_of_.find(layers);
+            if (owners == owners_of_.end()) {
+                owners = owners_of_.emplace(layers, exchange_->owners_of(layers)).first;
+            }
+            const auto found = owners->second.find(peer_of(each));
+            return found == owners->second.end() ? 0 : element_bytes * found->second;
         }
         if (each.kind == Kind::send_parameters) {
-            const auto found = exchange_->parameters().find({self, *each.peer});
+            const auto found = exchange_->parameters().find({self, peer_of(each)});
             return found == exchange_->parameters().end() ? 0 : element_bytes * found->second;
         }
         return 8;  // a part
     }
 
-    void send(std::size_t w, const Instruction& each) {
+    /// False if it cannot leave yet: parts of the norm are made of the sums received before.
+    bool send(std::size_t w, const Instruction& each) {
         Worker& worker = workers_[w];
-        const std::size_t peer = schedule_.shape.place_of(*each.peer);
-        double& link_free = link_free_[w * workers_.size() + peer];
-        const double start = std::max(worker.time_s, link_free);
-        const double end = start + costs_.transfer_s(bytes_of(w, each));
-        link_free = end;
+        Ready ready{worker.time_s, {}};
+        std::optional<Place> why = worker.last;
+        const auto wait_for = [&](const Ready& cause) {
+            if (cause.time_s <= ready.time_s) return;
+            ready.time_s = cause.time_s;
+            why = cause.maker;
+        };
+        if (each.kind == Kind::send_parts) {
+            for (const std::size_t place : worker.receives) {
+                if (schedule_.programs[w][place].kind != Kind::receive_sum) continue;
+                const auto arrival = arrival_of(w, place);
+                if (!arrival) return false;
+                wait_for(*arrival);
+            }
+        }
+        const std::size_t peer = schedule_.shape.place_of(peer_of(each));
+        MaybeReady& link_free = link_free_[w * workers_.size() + peer];
+        if (link_free) wait_for(*link_free);
+        const double end = ready.time_s + costs_.transfer_s(bytes_of(w, each));
         const Ready arrived{end, {w, worker.next}};
+        link_free = arrived;
         if (is_wire(each.kind)) {
             const Instruction receive = counterpart(each, schedule_.shape.workers[w]);
             auto& arrivals = each.kind == Kind::send_activation ? activation_ : gradient_;
-            arrivals[grid_.at(worker.pipeline->index(), receive.stage.index(), each.microbatch)] =
-                arrived;
+            arrivals[grid_.at(worker.pipeline, receive.stage.index(), each.microbatch)] = arrived;
         } else {
             end_arrivals_.insert_or_assign(key_of(each, w, peer), arrived);
         }
-        stand(w, {start, end}, worker.last);
+        stand(w, {ready.time_s, end}, why);
+        return true;
+    }
+
+    /// Of the message that a posted receive is for.
+    [[nodiscard]] MaybeReady arrival_of(std::size_t w, std::size_t place) const {
+        const Instruction& receive = schedule_.programs[w][place];
+        const Instruction sent = counterpart(receive, schedule_.shape.workers[w]);
+        const auto found =
+            end_arrivals_.find(key_of(sent, schedule_.shape.place_of(peer_of(receive)), w));
+        return found == end_arrivals_.end() ? std::nullopt : MaybeReady{found->second};
     }
 
     [[nodiscard]] static EndKey key_of(const Instruction& send, std::size_t sender,
@@ -225,17 +261,14 @@ class Clockwork {
         Worker& worker = workers_[w];
         std::optional<Ready> last;
         for (const std::size_t place : worker.receives) {
-            const Instruction& receive = schedule_.programs[w][place];
-            const Instruction sent = counterpart(receive, schedule_.shape.workers[w]);
-            const auto found =
-                end_arrivals_.find(key_of(sent, schedule_.shape.place_of(*receive.peer), w));
-            if (found == end_arrivals_.end()) {
+            const auto arrival = arrival_of(w, place);
+            if (!arrival) {
                 worker.missing = true;
                 return false;
             }
             Span& span = run_.workers[w].spans[place];
-            span.end_s = std::max(span.start_s, found->second.time_s);
-            if (!last || last->time_s < found->second.time_s) last = found->second;
+            span.end_s = std::max(span.start_s, arrival->time_s);
+            if (!last || last->time_s < arrival->time_s) last = arrival;
         }
         worker.missing = false;
         worker.receives.clear();
@@ -252,17 +285,16 @@ class Clockwork {
         if (!worker.in_commit) {
             if (!settle_receives(w)) return false;
             worker.in_commit = true;
-            if (!last_to_commit_ || worker.time_s > last_to_commit_->time_s) {
-                last_to_commit_ = Ready{worker.time_s, worker.last.value_or(Place{w, 0})};
+            if (worker.time_s > last_to_commit_.time_s) {
+                last_to_commit_ = {worker.time_s, worker.last.value_or(Place{w, 0})};
             }
             ++commits_reached_;
         }
         if (commits_reached_ < commits_wanted_) return false;
-        const double end = last_to_commit_->time_s + costs_.agreement_s;
+        const double end = last_to_commit_.time_s + costs_.agreement_s;
         const Place here{w, worker.next};
-        const bool waited = last_to_commit_->time_s > worker.time_s;
-        stand(w, {worker.time_s, end},
-              waited ? std::optional{last_to_commit_->maker} : worker.last);
+        const bool waited = last_to_commit_.time_s > worker.time_s;
+        stand(w, {worker.time_s, end}, waited ? std::optional{last_to_commit_.maker} : worker.last);
         worker.time_s = end;
         worker.last = here;
         return true;
@@ -291,39 +323,50 @@ class Clockwork {
         std::reverse(run_.critical_path.begin(), run_.critical_path.end());
     }
 
+    /// What each (stage, microbatch) holds: its input wire from forward on, all inner wires and
+    /// saved tensors from forward or, where it is repeated, from the repetition on, deferred
+    /// tensors from the input part on; all until its weight part.
     void count_activations(std::size_t w) {
         WorkerRun& run = run_.workers[w];
         const auto& program = schedule_.programs[w];
-        const bool recomputes =
-            std::any_of(program.begin(), program.end(),
-                        [](const Instruction& each) { return each.kind == Kind::recompute; });
-        std::int64_t alive = 0;
+        std::set<std::pair<StageId, Microbatch>> repeated;
+        for (const Instruction& each : program) {
+            if (each.kind == Kind::recompute) repeated.emplace(each.stage, each.microbatch);
+        }
+        std::map<std::pair<StageId, Microbatch>, std::int64_t> held;
         std::int64_t bytes = 0;
         for (const Instruction& each : program) {
             if (!is_compute(each.kind)) continue;
-            std::int64_t wires = 0;
-            std::int64_t saved = 0;
-            std::int64_t deferred = 0;
-            const LayerRange layers = schedule_.shape.pipelines[workers_[w].pipeline->index()]
-                                          .stages[each.stage.index()]
-                                          .layers;
-            for (std::int32_t i = layers.first; i < layers.last; ++i) {
-                const LayerCost& layer = costs_.layers[static_cast<std::size_t>(i)];
-                wires += layer.wire_bytes;
-                saved += layer.saved_bytes;
-                deferred += layer.deferred_bytes;
+            const std::pair key{each.stage, each.microbatch};
+            const LayerRange layers = layers_of(w, each.stage);
+            std::int64_t more = 0;
+            if (each.kind == Kind::forward) {
+                more += layers.first > 0 ? cost_of(layers.first - 1).wire_bytes : 0;
             }
-            const bool starts = each.kind == Kind::forward;
-            const bool ends = each.kind == Kind::backward || each.kind == Kind::backward_weight;
-            if (starts) ++alive;
-            if (starts) bytes += wires + (recomputes ? 0 : saved);
-            if (each.kind == Kind::recompute) bytes += saved;
-            if (each.kind == Kind::backward || each.kind == Kind::backward_input) bytes += deferred;
-            run.peak_activations = std::max(run.peak_activations, alive);
+            const bool makes_saved = each.kind == Kind::recompute ||
+                                     (each.kind == Kind::forward && !repeated.contains(key));
+            for (std::int32_t i = layers.first; i < layers.last; ++i) {
+                const LayerCost& layer = cost_of(i);
+                if (makes_saved) more += layer.saved_bytes;
+                if (makes_saved && i + 1 < layers.last) more += layer.wire_bytes;
+                if (each.kind == Kind::backward || each.kind == Kind::backward_input) {
+                    more += layer.deferred_bytes;
+                }
+            }
+            held[key] += more;
+            bytes += more;
+            run.peak_activations =
+                std::max(run.peak_activations, static_cast<std::int64_t>(held.size()));
             run.peak_bytes = std::max(run.peak_bytes, bytes);
-            if (ends) --alive;
-            if (ends) bytes -= wires + saved + deferred;
+            if (each.kind == Kind::backward || each.kind == Kind::backward_weight) {
+                bytes -= held[key];
+                held.erase(key);
+            }
         }
+    }
+
+    [[nodiscard]] const LayerCost& cost_of(std::int32_t layer) const {
+        return costs_.layers[static_cast<std::size_t>(layer)];
     }
 
     const Schedule& schedule_;
@@ -337,10 +380,11 @@ class Clockwork {
     std::vector<MaybeReady> gradient_;
     std::map<EndKey, Ready> end_arrivals_;
     std::vector<Worker> workers_;
-    std::vector<double> link_free_;  // by sender * workers + receiver
+    std::vector<MaybeReady> link_free_;  // by sender * workers + receiver: its last message
+    std::map<LayerRange, std::map<WorkerId, std::int64_t>> owners_of_;  // asked for before
     std::size_t commits_wanted_ = 0;
     std::size_t commits_reached_ = 0;
-    MaybeReady last_to_commit_;
+    Ready last_to_commit_{0, {}};
     DryRun run_;
 };
 

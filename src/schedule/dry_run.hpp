@@ -1,8 +1,9 @@
 // Runs a schedule on a clock instead of on machines: when each instruction starts and ends, what
 // the bubbles are, what decides the time, how much memory activations take. Instructions run in the
 // order of their lists. Neither a send nor a receive holds up its worker: a message travels beside
-// the computation, and what needs it waits for it. A commit waits for all that was to be received
-// before it, and for everybody else's commit.
+// the computation, and what needs it waits for it. Parts wait for the sums received before them, a
+// commit for all that was to be received before it and for everybody else's commit. Each pair of
+// workers has a link of its own in each direction.
 #pragma once
 
 #include <optional>
@@ -29,7 +30,7 @@ struct WorkerRun {
     std::vector<Span> spans;            // by instruction
     double busy_s = 0;                  // computing
     std::int64_t peak_activations = 0;  // (stage, microbatch) pairs between forward and weight part
-    std::int64_t peak_bytes = 0;        // of their saved and deferred tensors
+    std::int64_t peak_bytes = 0;        // of their wires, saved and deferred tensors
 };
 
 struct DryRun {
@@ -37,7 +38,8 @@ struct DryRun {
     double makespan_s = 0;
     /// Of all workers that compute: the share of [0, makespan] in which they do not.
     double bubble_share = 0;
-    /// From the first instruction to the last, each starting when the one before it lets it.
+    /// From the first instruction to the last, each starting when the one before it lets it: a
+    /// computation's end, a message's arrival. So the ends ascend, the last being the makespan.
     std::vector<Place> critical_path;
 };
 

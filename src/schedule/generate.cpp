@@ -121,10 +121,10 @@ void interleaved(Program& program, std::int32_t worker, std::int32_t workers, st
     const Groups groups{workers, microbatches};
     const auto forward = interleaved_order(worker, workers, stages, groups, Direction::forward);
     const auto backward = interleaved_order(worker, workers, stages, groups, Direction::backward);
-    const auto wish = static_cast<std::size_t>(2 * (workers - worker - 1) +
-                                               (stages / workers - 1) * groups.largest());
+    const std::int32_t wish =
+        2 * (workers - worker - 1) + (stages / workers - 1) * groups.largest();
     std::size_t done = 0;
-    const std::size_t warm_up = std::min(wish, forward.size());
+    const std::size_t warm_up = std::min(static_cast<std::size_t>(wish), forward.size());
     const auto next_forward = [&] {
         program.add(Kind::forward, forward[done].first, forward[done].second);
         ++done;

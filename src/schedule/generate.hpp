@@ -2,9 +2,10 @@
 //
 // Passes put what is sent and what is received into both lists in the order of one simulated clock.
 // Both lists are then extracts of one global order of events, so no schedule made here can
-// deadlock, even where nothing is buffered and sender and receiver have to meet. And a receive
-// stands where its data arrive, not where they are needed, so it holds up nobody who has something
-// else to do.
+// deadlock, even where nothing is buffered and sender and receiver have to meet. The clock takes
+// computation as it is told and messages as free, so a receive stands where its data would be ready
+// at the earliest. Whoever executes it should take a receive as "from here on there is room for it"
+// and wait where the data are needed, as the dry run does.
 #pragma once
 
 #include <optional>
@@ -54,8 +55,11 @@ enum class Style : std::uint8_t {
     one_f_one_b,  // PipeDream-Flush (Narayanan et al. 2021, Memory-Efficient Pipeline-Parallel DNN)
     interleaved,  // 1F1B with several stages per worker (Narayanan et al. 2021, Megatron-LM, 2.2)
     zero_bubble_h1,  // memory as 1F1B (Qi et al. 2023, Zero Bubble Pipeline Parallelism, 2.2)
-    zero_bubble_h2,  // about twice that memory, no bubble between first and last instruction
-    evaluation,      // forward only
+    // Up to 2 p - 1 microbatches alive for p stages, and from so many microbatches on no bubble
+    // between a worker's first and last computation; with fewer, H1 is better. A step that ends for
+    // all at once, as ours do, gains nothing over H1 at equal costs.
+    zero_bubble_h2,
+    evaluation,  // forward only
 };
 
 /// gpipe, 1f1b, interleaved, zb-h1, zb-h2, evaluation

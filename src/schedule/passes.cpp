@@ -18,6 +18,7 @@ struct Event {
 
 /// Appends a message to both lists.
 void add_message(Schedule& schedule, const Instruction& send, WorkerId sender) {
+    ENSURE(send.peer.has_value());
     schedule.programs[schedule.shape.place_of(sender)].push_back(send);
     schedule.programs[schedule.shape.place_of(*send.peer)].push_back(counterpart(send, sender));
 }
@@ -88,9 +89,10 @@ Schedule with_wires(const Schedule& schedule, const Costs& costs) {
     });
     Schedule result{.shape = schedule.shape, .programs = {}};
     result.programs.resize(schedule.programs.size());
-    std::vector<std::optional<PipelineId>> pipelines;
+    std::vector<const PipelineShape*> pipelines;  // by worker; null for spares, who compute nothing
     for (const WorkerId worker : schedule.shape.workers) {
-        pipelines.push_back(schedule.shape.pipeline_of(worker));
+        const auto pipeline = schedule.shape.pipeline_of(worker);
+        pipelines.push_back(pipeline ? &schedule.shape.pipelines[pipeline->index()] : nullptr);
     }
     for (const Event& event : events) {
         const Instruction& computed = schedule.programs[event.worker][event.place];
@@ -98,8 +100,7 @@ Schedule with_wires(const Schedule& schedule, const Costs& costs) {
             result.programs[event.worker].push_back(computed);
             continue;
         }
-        const auto& pipeline = schedule.shape.pipelines[pipelines[event.worker]->index()];
-        if (const auto message = message_after(computed, pipeline)) {
+        if (const auto message = message_after(computed, *pipelines[event.worker])) {
             add_message(result, *message, schedule.shape.workers[event.worker]);
         }
     }

@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -78,9 +79,44 @@ class Schedule(unittest.TestCase):
         self.assertTrue(root.tag.endswith("svg"))
         self.assertEqual([each.name for each in self.folder.iterdir()], ["picture.svg"])
 
+    def test_a_picture_takes_the_place_of_ordinary_files_only(self):
+        target = self.folder / "target"
+        target.write_text("mine")
+        link = self.folder / "link.svg"
+        link.symlink_to(target)
+        os.mkfifo(self.folder / "pipe.svg")
+        for path in [link, self.folder / "pipe.svg", self.folder]:
+            self.refuse("--svg", str(path), parts=["ordinary file"])
+        self.assertEqual(target.read_text(), "mine")
+        self.accept("--svg", str(target))
+        self.assertIn("<svg", target.read_text())
+
+    def test_a_network_can_be_read_back_too(self):
+        file = self.folder / "gpt2.txt"
+        file.write_text(self.accept("--model.size", "gpt2", "--show", "text"))
+        self.refuse("--file", str(file), parts=["--model.size"])
+        self.accept("--file", str(file), "--model.size", "gpt2")
+
+    def test_hostile_files_end_soon(self):
+        self.refuse("--file", "/dev/zero")
+        self.refuse("--file", str(self.folder))
+        file = self.folder / "layers.txt"
+        text = self.accept("--pipelines", "1", "--microbatches", "1", "--show", "text")
+        file.write_text(text.replace("0@0-0", "0@0-2147483645"))
+        self.refuse("--file", str(file), parts=["layers"])
+
+    def test_the_critical_path_adds_up(self):
+        shown = self.accept("--model.size", "gpt2", "--link_bytes_per_s", "1e6", "--pipelines", "2",
+                            "--microbatches", "8", "--show", "summary")
+        path = re.search(r"critical path +(.*)", shown)[1]
+        makespan = float(re.search(r"makespan +([0-9.e+-]+) s", shown)[1])
+        parts = {name: float(seconds) for name, seconds in re.findall(r"([A-Z]+) ([0-9.e+-]+) s", path)}
+        self.assertAlmostEqual(sum(parts.values()) / makespan, 1, places=1)
+        self.assertGreater(sum(parts[name] for name in parts if name.startswith("S")), 0.9 * makespan)
+
     def test_a_network_by_name(self):
         shown = self.accept("--model.size", "gpt2", "--pipelines", "4", "--microbatches", "16", "--show", "summary")
-        self.assertRegex(shown, r"activations alive  at most 4 microbatches, [0-9.]+[MG]B")
+        self.assertRegex(shown, r"activations alive  at most 4 \(stage, microbatch\) pairs, [0-9.]+[MG]B")
 
     def test_large_ones_are_no_trouble(self):
         shown = self.accept("--pipelines", "64", "--microbatches", "512", "--style", "zb-h1")
@@ -99,6 +135,10 @@ class Schedule(unittest.TestCase):
             (["--model.size", "gpt9"], ["gpt9"]),
             (["--micro_batches", "4"], ["--microbatches"]),
             (["--file", "nowhere.txt"], ["nowhere.txt"]),
+            (["--layers", "4", "--model.size", "gpt2"], ["--layers"]),
+            (["--flops_per_s", "1e12"], ["--model.size"]),
+            (["--recompute", "all", "--style", "evaluation"], ["--recompute"]),
+            (["--file", "x", "--pipelines", "2"], ["--file"]),
             (["--pipelines", "4096"], ["instructions", "10.0M"]),
             (["--microbatches", "2147483647"], ["instructions"]),
             (["--svg", "/nowhere/picture.svg"], ["/nowhere/picture.svg"]),

@@ -105,6 +105,21 @@ TEST(Generate, InterleavingDividesTheBubble) {
     }
 }
 
+// The same paper: forwards before the first backward are 2 (p - w - 1) + (v - 1) p on worker w.
+TEST(Generate, InterleavingKeepsTheActivationsOfItsWarmUp) {
+    for (const std::int32_t parts : {2, 3}) {
+        for_all_sizes([&](std::int32_t workers, std::int32_t microbatches) {
+            if (microbatches % workers != 0) return;
+            const auto peaks = run_of(Style::interleaved, workers, parts, microbatches).peaks;
+            for (std::int32_t w = 0; w < workers; ++w) {
+                EXPECT_EQ(peaks[static_cast<std::size_t>(w)],
+                          std::min(2 * (workers - w - 1) + (parts - 1) * workers + 1,
+                                   parts * microbatches));
+            }
+        });
+    }
+}
+
 TEST(Generate, InterleavingWorksForAnyNumberOfMicrobatches) {
     for (const std::int32_t parts : {1, 2, 3}) {
         for_all_sizes([&](std::int32_t workers, std::int32_t microbatches) {
