@@ -73,7 +73,9 @@ std::optional<std::string> find_fault(const RunShape& shape, std::int32_t layers
             std::string worker = "worker ";
             worker += std::to_string(stage.worker.value());
             if (!std::binary_search(shape.workers.begin(), shape.workers.end(), stage.worker)) {
-                return worker + " is in " + name + " and not there";
+                worker += " is in ";
+                worker += name;
+                return worker + " and not there";
             }
             if (pipeline_of.try_emplace(stage.worker, p).first->second != p) {
                 return worker + " is in two pipelines";
