@@ -26,6 +26,12 @@ rhizome_script_test(rhizome_plan_program LABELS unit TIMEOUT 300 UNLESS "${no_py
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_plan_test.py
         $<TARGET_FILE:rhizome-plan>)
 
+add_executable(process_tree_stub tests/world/process_tree_stub.cpp)
+target_link_libraries(process_tree_stub PRIVATE rhizome_flags rhizome_world)
+rhizome_script_test(process_tree LABELS unit TIMEOUT 120 UNLESS "${no_python}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/world/process_tree_test.py
+        $<TARGET_FILE:process_tree_stub>)
+
 rhizome_script_test(golden_gpt_numpy LABELS unit TIMEOUT 300 UNLESS "${no_numpy}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/golden/gpt_numpy.py
         --check ${PROJECT_SOURCE_DIR}/tests/golden/gpt.txt)
@@ -37,3 +43,33 @@ endif()
 rhizome_script_test(ulfm_survives LABELS mpi UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/ulfm_survives_test.py
         $<TARGET_FILE:ulfm_survives_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+if(Ulfm_FOUND)
+    add_executable(run_stub tests/mpi/run_stub.cpp)
+    target_link_libraries(run_stub PRIVATE rhizome_flags rhizome_cli rhizome_mpi ${CMAKE_DL_LIBS})
+endif()
+rhizome_script_test(run_processes LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/run_test.py
+        $<TARGET_FILE:run_stub> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+if(Ulfm_FOUND)
+    add_executable(world_test tests/mpi/world_test.cpp)
+    target_link_libraries(world_test PRIVATE rhizome_flags rhizome_mpi_world)
+    # Compares ways to drive MPI; ARCHITECTURE.md has what came out.
+    add_executable(progress_bench EXCLUDE_FROM_ALL tests/mpi/progress_bench.cpp)
+    target_link_libraries(progress_bench PRIVATE rhizome_flags rhizome_world rhizome_mpi Threads::Threads)
+endif()
+rhizome_script_test(world_on_mpi LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/world_test.py
+        $<TARGET_FILE:world_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+find_program(rhizome_spin spin NO_CACHE)
+find_program(rhizome_gcc gcc NO_CACHE)
+set(no_spin "${no_python}")
+if(NOT rhizome_spin OR NOT rhizome_gcc)
+    set(no_spin "there is no spin with a gcc to compile its searches")
+elseif(RHIZOME_SANITIZE)
+    set(no_spin "it runs nothing that is built here, once is enough")
+endif()
+rhizome_script_test(commit_model LABELS model TIMEOUT 600 UNLESS "${no_spin}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/model/check_commit.py)

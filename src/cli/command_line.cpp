@@ -13,11 +13,23 @@ namespace {
 bool is_help(std::string_view word) { return word == "--help" || word == "-h"; }
 
 ConfigError unknown_command(const std::string& word) {
-    const std::vector<std::string> commands{"train", "--help", "--version"};
+    const std::vector<std::string> commands{"train", "run", "stop", "--help", "--version"};
     const auto meant = nearest(word, commands);
     return ConfigError{"`" + shown(word) + "` (no such command), " +
                        (meant ? "did you mean " + *meant + "?"
                               : std::string{"`rhizome --help` lists what there is"})};
+}
+
+Command parse_train(const Arguments& arguments, const Environment& environment,
+                    const ReadFile& read_file) {
+    Arguments settings = arguments;
+    const bool digests = std::erase(settings, std::string{digest_switch}) > 0;
+    const TakenFlags flags = take_flags(settings, {"folder"});
+    Command command{.kind = Command::Kind::train};
+    command.config = parse_run_config(flags.rest, environment, read_file);
+    command.digests = digests;
+    if (!flags.taken.empty()) command.folder = flags.taken.front().value;
+    return command;
 }
 
 }  // namespace
@@ -27,9 +39,23 @@ Command parse_command_line(const Arguments& arguments, const Environment& enviro
     if (arguments.empty()) return {Command::Kind::none};
     const std::string& word = arguments.front();
     const Arguments rest{arguments.begin() + 1, arguments.end()};
+    const bool asks_for_help = std::any_of(rest.begin(), rest.end(), is_help);
     if (word == "train") {
-        if (std::any_of(rest.begin(), rest.end(), is_help)) return {Command::Kind::train_help};
-        return {Command::Kind::train, parse_run_config(rest, environment, read_file)};
+        if (asks_for_help) return {Command::Kind::train_help};
+        return parse_train(rest, environment, read_file);
+    }
+    if (word == "run") {
+        if (asks_for_help) return {Command::Kind::run_help};
+        // Not as an initializer: GCC 12 destroys its members twice if this throws.
+        Command command{.kind = Command::Kind::run};
+        command.run = parse_run_options(rest, environment, read_file);
+        return command;
+    }
+    if (word == "stop") {
+        if (asks_for_help) return {Command::Kind::stop_help};
+        Command command{.kind = Command::Kind::stop};
+        command.stop = parse_stop_options(rest);
+        return command;
     }
     const bool version = word == "--version";
     if (!version && !is_help(word)) throw unknown_command(word);

@@ -5,7 +5,9 @@
 #include <string>
 
 #include "cli/options.hpp"
+#include "cli/run_command.hpp"
 #include "cli/run_config.hpp"
+#include "cli/stop_command.hpp"
 
 namespace rhizome::cli {
 
@@ -16,9 +18,17 @@ struct Command {
         train_help,
         version,
         train,
+        run_help,
+        run,
+        stop_help,
+        stop,
     };
     Kind kind = Kind::none;
-    RunConfig config{};  // of train
+    RunConfig config{};    // of train
+    std::string folder{};  // of train: the run's, made by `rhizome run`; empty: there is none
+    bool digests = false;  // of train: print them
+    RunOptions run{};
+    StopOptions stop{};
 };
 
 /// `arguments` are those after the program's name. Throws ConfigError.

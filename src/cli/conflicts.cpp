@@ -87,6 +87,38 @@ MaybeConflict check_optimizer(const RunConfig& config) {
     return std::nullopt;
 }
 
+MaybeConflict check_layout(const RunConfig& config) {
+    const auto pipelines = static_cast<std::int64_t>(config.depths.size());
+    if (pipelines > config.lanes) {
+        return Conflict{said(config, "pipelines") + " (" + std::to_string(pipelines) +
+                            " pipelines for " + said(config, "lanes") +
+                            ", and each runs whole lanes), take at most " +
+                            std::to_string(config.lanes) + " pipelines or more lanes",
+                        {"pipelines", "lanes"}};
+    }
+    if (config.parts > 1 && config.style != schedule::Style::interleaved) {
+        return Conflict{said(config, "parts") +
+                            " (only style=interleaved has several stages on a "
+                            "worker), take parts=1 or that style",
+                        {"parts", "style"}};
+    }
+    const BoundsConfig& bounds = config.bounds;
+    if (bounds.stopped_s >= bounds.stuck_s || bounds.stuck_s >= bounds.wait_s) {
+        return Conflict{said(config, "bounds.stopped_s") + ", " + said(config, "bounds.stuck_s") +
+                            ", " + said(config, "bounds.wait_s") +
+                            " (whoever waits would give up before the culprit is found), let each "
+                            "be more than the one before",
+                        {"bounds.stopped_s", "bounds.stuck_s", "bounds.wait_s"}};
+    }
+    constexpr double bound_max = 1e6;
+    if (bounds.wait_s > bound_max) {
+        return Conflict{
+            said(config, "bounds.wait_s") + " (more than eleven days), take at most 1e6",
+            {"bounds.wait_s"}};
+    }
+    return std::nullopt;
+}
+
 MaybeConflict check_vocabulary(const RunConfig& config) {
     const std::int64_t vocabulary = config.model.vocabulary;
     const std::vector<std::string> about{"model.vocabulary", "data.format"};
@@ -189,8 +221,8 @@ MaybeConflict check_extents(const RunConfig& config) {
 }  // namespace
 
 std::optional<Conflict> find_conflict(const RunConfig& config) {
-    for (const auto& check :
-         {check_divisions, check_optimizer, check_vocabulary, check_extents, check_chunks}) {
+    for (const auto& check : {check_divisions, check_optimizer, check_layout, check_vocabulary,
+                              check_extents, check_chunks}) {
         if (auto conflict = check(config)) return conflict;
     }
     return std::nullopt;

@@ -63,13 +63,18 @@ std::string help_text() {
     return R"(rhizome - trains deep networks, with the same weights however the work is divided
 
 usage:
-  rhizome train [--config FILE] [--KEY VALUE]...   train a network
+  rhizome run -n RANKS [--KEY VALUE]...            train on many ranks, and survive losing some
+  rhizome stop FOLDER                              end such a run in order
+  rhizome train [--config FILE] [--KEY VALUE]...   train in this process
   rhizome train --help                             all keys, with ranges and defaults
+  rhizome run --help                               how runs begin, end and are found again
+  rhizome stop --help                              how long it waits, and then
   rhizome --help                                   this page
   rhizome --version                                the version
 
-example:
+examples:
   rhizome train --data.train book.txt --model.size gpt-0.8m --steps 500
+  rhizome run -n 4 --data.train book.txt --model.size gpt-0.8m --steps 500
 
 exit codes:
   0  done
@@ -77,11 +82,14 @@ exit codes:
   2  command line, configuration file or environment is wrong, or asks for more than the machine has
   3  a data file is missing, damaged or does not fit the configuration
   4  training diverged: loss or gradient is no longer finite
+  5  a worker was lost, or did not answer within its deadline, and the run could not go on
+  6  ended early because somebody asked for it
+  7  the run's processes are gone and left no word of how it ended
 )";
 }
 
 std::string train_help_text() {
-    return R"(usage: rhizome train [--config FILE] [--KEY VALUE]...
+    return R"(usage: rhizome train [--config FILE] [--folder FOLDER] [--KEY VALUE]...
 
 Each key may be given in four places; the later wins over the earlier:
   1. its default
@@ -112,6 +120,47 @@ where run.conf could be:
   [model]
   size = gpt2
   dropout = 0.1
+)";
+}
+
+std::string run_help_text() {
+    return R"(usage: rhizome run -n RANKS [--folder FOLDER] [--mpirun PATH] [--KEY VALUE]...
+
+Starts `rhizome train` on that many ranks by means of mpirun, with all options that it needs to go
+on when ranks are lost, and stays until the run has ended. Keys are those of `rhizome train --help`.
+
+  -n N, --ranks N   1..65536
+  --folder FOLDER   of the run: must be empty or not there yet, and be seen by all hosts; default:
+                    a new one below runs/, named by the time
+  --mpirun PATH     of an Open MPI with ULFM; default: RHIZOME_MPIRUN, then the one that this
+                    program was built with
+
+Ctrl-C, SIGTERM and SIGHUP end the run in order, after the step under way (exit code 6); a second
+Ctrl-C kills it. A killed mpirun ends nothing: the ranks go on, and are waited for. If this program
+is killed as well, `rhizome stop FOLDER` ends them. What the ranks print passes through unchanged.
+
+In the folder, `finished` says how the run ended, and that is the exit code. `rhizome --help` lists
+them.
+
+example:
+  rhizome run -n 6 --folder runs/first --config run.conf --seed 2
+)";
+}
+
+std::string stop_help_text() {
+    return R"(usage: rhizome stop FOLDER [--within SECONDS | --now]
+
+Ends a run of `rhizome run` in order, after the step under way, and waits for that. Processes of it
+on this host that are left when the time is over are killed.
+
+  FOLDER             of the run, as `rhizome run` tells it when it begins
+  --within SECONDS   in (0, 1e6]; default: 60
+  --now              kills at once
+
+exit codes:
+  0  the run has ended, now or before
+  2  the command line is wrong, there is no run in FOLDER, or it cannot be written
+  7  the run's processes are gone and left no word of how it ended, or it may go on on other hosts
 )";
 }
 

@@ -225,9 +225,12 @@ std::vector<Key> layout_keys() {
             [](auto& c) -> auto& { return c.data.validation; }, "none"),
         whole("steps", layout, {1, count_max}, "Optimizer steps until the run is done.",
               [](auto& c) -> auto& { return c.steps; }),
-        choice("device", layout, Choices<DeviceKind>{{"reference", DeviceKind::reference}},
-               "What computes: reference is plain loops on the CPU.",
-               [](auto& c) -> auto& { return c.device; }),
+        choice(
+            "device", layout,
+            Choices<DeviceKind>{{"reference", DeviceKind::reference}, {"paced", DeviceKind::paced}},
+            "What computes: reference is plain loops on the CPU; paced computes the same and "
+            "takes the time that the pace.* keys describe, to rehearse a run.",
+            [](auto& c) -> auto& { return c.device; }),
         whole("threads", layout, {1, 1024}, "Compute threads.",
               [](auto& c) -> auto& { return c.threads; }),
         choice("recompute", layout,
@@ -247,13 +250,96 @@ std::vector<Key> layout_keys() {
     };
 }
 
+Key make_pipelines_key() {
+    return {
+        "pipelines",
+        layout,
+        "N,N,...",
+        "Workers of each pipeline, which may differ: 3,2 is one of three and one of two, 4x3 "
+        "four of three. Workers left over are spares.",
+        [](RunConfig& config, std::string_view text) { return read_depths(text, config.depths); },
+        [](const RunConfig& config) { return depths_text(config.depths); },
+        ""};
+}
+
+Key make_cut_key() {
+    return {"cut",
+            layout,
+            "RANGES",
+            "Layers of the stages of every pipeline by hand, as 0-3,4,5-8; without it, by costs.",
+            [](RunConfig& config, std::string_view text) {
+                config.cut = text;
+                return MaybeProblem{};
+            },
+            [](const RunConfig& config) { return config.cut; },
+            "none"};
+}
+
+Key make_owners_key() {
+    return {"owners",
+            layout,
+            "N|all",
+            "Workers that keep each chunk's optimizer state up to date: so many may be lost, less "
+            "one, and nothing is.",
+            [](RunConfig& config, std::string_view text) {
+                if (text == "all") {
+                    config.owners = 0;
+                    return MaybeProblem{};
+                }
+                std::int64_t owners = 0;
+                MaybeProblem problem = read_whole(text, {1, 4096}, owners);
+                if (!problem) config.owners = static_cast<std::int32_t>(owners);
+                return problem;
+            },
+            [](const RunConfig& config) {
+                return config.owners == 0 ? std::string{"all"} : std::to_string(config.owners);
+            },
+            ""};
+}
+
+std::vector<Key> shape_keys() {
+    Choices<schedule::Style> styles;
+    for (const schedule::Style style : schedule::all_styles()) {
+        if (style == schedule::Style::evaluation) continue;
+        styles.emplace_back(schedule::name_of(style), style);
+    }
+    return {
+        make_pipelines_key(),
+        whole("parts", layout, {1, 64}, "Stages per worker; more than one with style=interleaved.",
+              [](auto& c) -> auto& { return c.parts; }),
+        make_cut_key(),
+        choice("style", layout, styles,
+               "Order of a worker's computations; `rhizome-plan schedule` draws them.",
+               [](auto& c) -> auto& { return c.style; }),
+        make_owners_key(),
+        real("bounds.stopped_s", layout, positive,
+             "Seconds after which a rank that was stopped (as by SIGSTOP) is killed.",
+             [](auto& c) -> auto& { return c.bounds.stopped_s; }),
+        real("bounds.stuck_s", layout, positive,
+             "Seconds without a sign of life after which a rank is killed; longer than the longest "
+             "instruction, such as a microbatch through a stage.",
+             [](auto& c) -> auto& { return c.bounds.stuck_s; }),
+        real("bounds.wait_s", layout, positive,
+             "Seconds after which a peer that does not answer ends the run.",
+             [](auto& c) -> auto& { return c.bounds.wait_s; }),
+        real("pace.flops_per_s", layout, positive, "Of the accelerator that device=paced plays.",
+             [](auto& c) -> auto& { return c.pace.flops_per_s; }),
+        real("pace.link_bytes_per_s", layout, positive, "Of each link that device=paced plays.",
+             [](auto& c) -> auto& { return c.pace.link_bytes_per_s; }),
+        real("pace.link_latency_s", layout, not_negative, "Of each link that device=paced plays.",
+             [](auto& c) -> auto& { return c.pace.link_latency_s; }),
+    };
+}
+
 std::vector<Key> make_keys() {
     std::vector<Key> table;
-    for (const auto& group : {model_keys(), step_keys(), optimizer_keys(), layout_keys()}) {
+    for (const auto& group :
+         {model_keys(), step_keys(), optimizer_keys(), layout_keys(), shape_keys()}) {
         table.insert(table.end(), group.begin(), group.end());
     }
+    const RunConfig defaults;
     for (Key& key : table) {
-        if (key.default_text.empty()) key.default_text = key.print(RunConfig{});
+        if (key.default_text.empty()) key.default_text = key.print(defaults);
     }
     return table;
 }

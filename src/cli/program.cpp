@@ -28,7 +28,8 @@ ExitCode run_and_report(const Arguments& arguments, const Environment& environme
     try {
         return run(arguments, environment, log);
     } catch (const UserError& error) {
-        log.error(error.what());
+        // Without text somebody else has said it.
+        if (std::string_view{error.what()}.size() > 0) log.error(error.what());
         return error.code();
     } catch (const std::bad_alloc&) {
         log.error(

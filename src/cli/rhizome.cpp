@@ -1,14 +1,83 @@
 // The program `rhizome`.
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "cli/command_line.hpp"
 #include "cli/help.hpp"
 #include "cli/program.hpp"
+#include "cli/run_command.hpp"
+#include "cli/stop_command.hpp"
 #include "cli/train_command.hpp"
 #include "core/clock.hpp"
+#include "core/text.hpp"
+#include "world/launch_check.hpp"
+#include "world/mpi_world.hpp"
+#include "world/process_tree.hpp"
 
 namespace rhizome::cli {
 namespace {
+
+/// Whether this process is a rank: then it may end only by leave_mpi().
+bool is_rank = false;
+
+Nanoseconds to_nanoseconds(double seconds) {
+    return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
+}
+
+world::Variable variables_of(const Environment& environment) {
+    return [&environment](const std::string& name) -> std::optional<std::string> {
+        for (const auto& [key, value] : environment) {
+            if (key == name) return value;
+        }
+        return std::nullopt;
+    };
+}
+
+TrainSettings settings_of(const Command& command) {
+    TrainSettings settings{.config = command.config, .print_digests = command.digests};
+    if (!command.folder.empty()) settings.folder = world::RunFolder::open(command.folder);
+    return settings;
+}
+
+ExitCode train_alone(const Command& command, const world::Variable& variable, const Log& log) {
+    if (const auto warning = world::check_launch(variable, 1)) log.warn(*warning);
+    const auto world = world::make_solo_world();
+    return train_command(settings_of(command), *world, log, STDOUT_FILENO);
+}
+
+void record(const world::RunFolder& folder, const std::string& name, pid_t pid, const Log& log) {
+    if (const std::error_code problem = folder.record_process(name, pid)) {
+        log.warn(name + " could not be written to " + folder.path() + " (" + problem.message() +
+                 "), so nobody can end it by force");
+    }
+}
+
+ExitCode train_as_rank(const Command& command, const world::Variable& variable, const Log& log) {
+    TrainSettings settings = settings_of(command);
+    const BoundsConfig& bounds = command.config.bounds;
+    const auto pulse = world::split_into_watched_rank(
+        {.stopped = to_nanoseconds(bounds.stopped_s), .stuck = to_nanoseconds(bounds.stuck_s)});
+    is_rank = true;
+    if (settings.folder) {
+        record(*settings.folder, "rank." + variable("PMIX_RANK").value_or("?"), getpid(), log);
+    }
+    const auto world = world::make_mpi_world({.pulse = *pulse});
+    const auto ranks = static_cast<std::int32_t>(world->members().size());
+    const auto warning = world::check_launch(variable, ranks);
+    if (warning && world->self() == world->members().front()) log.warn(*warning);
+    settings.pulse = [&pulse] { pulse->beat(); };
+    const auto local = parse_integer(variable("OMPI_COMM_WORLD_LOCAL_SIZE").value_or("1"));
+    settings.ranks_on_host = static_cast<std::int32_t>(
+        std::clamp<std::int64_t>(local.value_or(1), 1, ranks));
+    return train_command(settings, *world, log, STDOUT_FILENO);
+}
+
+ExitCode train(const Command& command, const Environment& environment, const Log& log) {
+    const world::Variable variable = variables_of(environment);
+    return world::launched_by_mpi(variable) ? train_as_rank(command, variable, log)
+                                            : train_alone(command, variable, log);
+}
 
 ExitCode run(const Arguments& arguments, const Environment& environment, const Log& log) {
     const Command command = parse_command_line(arguments, environment, read_config_file);
@@ -26,8 +95,17 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
             write_all(STDOUT_FILENO, version_text());
             return ExitCode::done;
         case Command::Kind::train:
-            train_command(command.config, SteadyClock{}, log, STDOUT_FILENO);
+            return train(command, environment, log);
+        case Command::Kind::run_help:
+            write_all(STDOUT_FILENO, run_help_text());
             return ExitCode::done;
+        case Command::Kind::run:
+            return run_command(command.run, environment, log);
+        case Command::Kind::stop_help:
+            write_all(STDOUT_FILENO, stop_help_text());
+            return ExitCode::done;
+        case Command::Kind::stop:
+            return stop_command(command.stop, log);
     }
     ENSURE(false);
 }
@@ -36,5 +114,7 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
 }  // namespace rhizome::cli
 
 int main(int count, char** arguments, char** environment) {
-    return rhizome::cli::run_program(count, arguments, environment, rhizome::cli::run);
+    const int code = rhizome::cli::run_program(count, arguments, environment, rhizome::cli::run);
+    if (rhizome::cli::is_rank) rhizome::world::leave_mpi(static_cast<rhizome::ExitCode>(code));
+    return code;
 }

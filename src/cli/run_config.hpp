@@ -14,10 +14,27 @@
 #include "engine/recompute.hpp"
 #include "model/gpt_config.hpp"
 #include "model/optimizer_config.hpp"
+#include "schedule/generate.hpp"
 
 namespace rhizome::cli {
 
-enum class DeviceKind : std::uint8_t { reference };
+enum class DeviceKind : std::uint8_t { reference, paced };
+
+/// How long what may hang is looked on, in seconds. Invariant: stopped_s < stuck_s < wait_s.
+struct BoundsConfig {
+    double stopped_s = 10;  // a rank that was stopped is killed after that
+    double stuck_s = 120;   // and one that shows no sign of life
+    double wait_s = 300;    // a peer that does not answer ends the run
+    friend bool operator==(const BoundsConfig&, const BoundsConfig&) = default;
+};
+
+/// The accelerator and the network whose timing the paced device has.
+struct PaceConfig {
+    double flops_per_s = 1e9;
+    double link_bytes_per_s = 1e9;
+    double link_latency_s = 1e-5;
+    friend bool operator==(const PaceConfig&, const PaceConfig&) = default;
+};
 
 struct RunConfig {
     // --- mathematics: the weights after step k depend on these and on nothing else ---
@@ -39,6 +56,13 @@ struct RunConfig {
     DeviceKind device = DeviceKind::reference;
     std::int32_t threads = 1;
     engine::Recompute recompute = engine::Recompute::none;
+    std::vector<std::int32_t> depths{1};  // workers of each pipeline
+    std::int32_t parts = 1;               // stages per worker
+    std::string cut;                      // layers of the stages by hand; empty: by costs
+    schedule::Style style = schedule::Style::one_f_one_b;
+    std::int32_t owners = 2;  // copies of each chunk's state; 0: on every worker
+    BoundsConfig bounds;
+    PaceConfig pace;  // of the paced device
     std::int32_t evaluate_interval = 100;     // steps; 0: only at the end
     std::int32_t evaluate_microbatches = 32;  // at most
     std::int32_t log_interval = 10;           // steps

@@ -60,18 +60,6 @@ MaybeProblem set_style(ScheduleOptions& options, std::string_view text) {
     return Problem{"no such style", "take " + known};
 }
 
-MaybeProblem set_depths(ScheduleOptions& options, std::string_view text) {
-    options.depths.clear();
-    while (true) {
-        const std::size_t comma = std::min(text.find(','), text.size());
-        std::int64_t depth = 0;
-        if (auto problem = read_whole(text.substr(0, comma), {1, 4096}, depth)) return problem;
-        options.depths.push_back(static_cast<std::int32_t>(depth));
-        if (comma == text.size()) return std::nullopt;
-        text.remove_prefix(comma + 1);
-    }
-}
-
 MaybeProblem set_size(ScheduleOptions& options, std::string_view text) {
     for (const model::GptSize& size : model::gpt_sizes) {
         if (size.name == text) {
@@ -107,8 +95,11 @@ const std::vector<Flag>& flags() {
              [](auto& o) -> auto& { return o.file; }),
         {"style", "NAME", "gpipe, 1f1b, interleaved, zb-h1, zb-h2, evaluation; default: 1f1b.",
          set_style},
-        {"pipelines", "N,N,...", "Workers of each pipeline, which may differ; default: 4.",
-         set_depths},
+        {"pipelines", "N,N,...",
+         "Workers of each pipeline, which may differ; 2x4 is 4,4; default: 4.",
+         [](ScheduleOptions& options, std::string_view text) {
+             return read_depths(text, options.depths);
+         }},
         whole("parts", {1, 64}, "Stages per worker, for interleaved; default: 1, there 2.",
               [](auto& o) -> auto& { return o.parts; }),
         whole("spares", {0, 4096}, "Further workers, in no pipeline; default: 0.",

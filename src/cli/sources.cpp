@@ -16,8 +16,9 @@ namespace {
 
 namespace po = boost::program_options;
 
-/// Of the build and its scripts; they may be set while the program runs.
-constexpr std::array<std::string_view, 2> reserved_variables{"RHIZOME_SETUP", "RHIZOME_MPI_ACCEPT"};
+/// Of the build, its scripts and the launcher; they may be set while the program runs.
+constexpr std::array<std::string_view, 3> reserved_variables{"RHIZOME_SETUP", "RHIZOME_MPI_ACCEPT",
+                                                             mpirun_variable};
 
 constexpr std::string_view train_help = "rhizome train --help";
 
@@ -152,6 +153,20 @@ std::vector<Setting> flag_settings(const Arguments& arguments, const Flags& flag
         throw ConfigError{where + " (has no value), write " + where + "=VALUE"};
     }
     return settings;
+}
+
+TakenFlags take_flags(const Arguments& arguments, const std::vector<std::string>& names) {
+    Flags flags = train_flags();
+    flags.names.insert(flags.names.end(), names.begin(), names.end());
+    TakenFlags result;
+    for (Setting& setting : flag_settings(arguments, flags)) {
+        if (std::find(names.begin(), names.end(), setting.key) == names.end()) {
+            result.rest.push_back(setting.where + "=" + setting.value);
+        } else {
+            result.taken.push_back(std::move(setting));
+        }
+    }
+    return result;
 }
 
 std::vector<Setting> environment_settings(const Environment& environment) {

@@ -27,9 +27,24 @@ struct Flags {
 /// Those of `rhizome train`: all keys, and "config".
 [[nodiscard]] Flags train_flags();
 
-/// `--key value` and `--key=value`. Names are not guessed from their beginning. This and the two
+/// Of `rhizome train`; takes no value.
+inline constexpr std::string_view digest_switch = "--digest";
+
+/// Names the launcher of MPI; no key.
+inline constexpr std::string_view mpirun_variable = "RHIZOME_MPIRUN";
+
+/// `--key value` and `--key=value`. Names are not guessed from their beginning. This and those
 /// below throw ConfigError.
 [[nodiscard]] std::vector<Setting> flag_settings(const Arguments& arguments, const Flags& flags);
+
+struct TakenFlags {
+    std::vector<Setting> taken;
+    Arguments rest;  // --key=value, as train_flags() allows them
+};
+
+/// Divides the flags of a command into those of that name and those of `rhizome train`.
+[[nodiscard]] TakenFlags take_flags(const Arguments& arguments,
+                                    const std::vector<std::string>& names);
 
 /// Variables that begin with RHIZOME_ and are not reserved for scripts.
 [[nodiscard]] std::vector<Setting> environment_settings(const Environment& environment);

@@ -1,14 +1,29 @@
-// `rhizome train`: builds what a run is made of, from the data upwards, and runs it.
+// `rhizome train`: what one worker of a run does from its configuration to its exit code. Alone it is
+// the whole run; otherwise every rank calls this with its own world. The first member speaks for all.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "cli/run_config.hpp"
-#include "core/clock.hpp"
+#include "core/error.hpp"
 #include "core/log.hpp"
+#include "world/run_folder.hpp"
+#include "world/world.hpp"
 
 namespace rhizome::cli {
 
-/// Trains as configured; results go to `output`, a file descriptor, warnings to `log`. Throws
-/// UserError. Everything that can be wrong with the input is found before the first step.
-void train_command(const RunConfig& config, const Clock& clock, const Log& log, int output);
+struct TrainSettings {
+    RunConfig config;
+    std::optional<world::RunFolder> folder{};  // of the run, if it has one
+    bool print_digests = false;              // a digest of every chunk at the end
+    std::int32_t ranks_on_host = 1;          // share its memory
+    std::function<void()> pulse = [] {};     // shows that the worker is alive
+};
+
+/// Text for people goes to the descriptor `output`. Throws UserError; an error that every worker
+/// meets, or that another one has said, has no text.
+[[nodiscard]] ExitCode train_command(const TrainSettings& settings, world::World& world,
+                                     const Log& log, int output);
 
 }  // namespace rhizome::cli

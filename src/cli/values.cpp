@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/text.hpp"
 
@@ -110,6 +111,44 @@ MaybeProblem read_real(std::string_view text, RealRange range, double& value) {
                        "write " + rhizome::to_text(*guess)};
     }
     return Problem{"no finite number", "take one " + range_text};
+}
+
+MaybeProblem read_depths(std::string_view text, std::vector<std::int32_t>& value) {
+    constexpr WholeRange range{1, 4096};
+    std::vector<std::int32_t> depths;
+    while (true) {
+        const std::size_t comma = std::min(text.find(','), text.size());
+        std::string_view entry = text.substr(0, comma);
+        std::int64_t count = 1;
+        std::int64_t depth = 0;
+        if (const std::size_t times = entry.find('x'); times != std::string_view::npos) {
+            if (auto problem = read_whole(entry.substr(0, times), range, count)) return problem;
+            entry.remove_prefix(times + 1);
+        }
+        if (auto problem = read_whole(entry, range, depth)) return problem;
+        if (std::cmp_greater(depths.size() + static_cast<std::size_t>(count), range.high)) {
+            return Problem{"more than " + std::to_string(range.high) + " pipelines", "take fewer"};
+        }
+        depths.insert(depths.end(), static_cast<std::size_t>(count),
+                      static_cast<std::int32_t>(depth));
+        if (comma == text.size()) break;
+        text.remove_prefix(comma + 1);
+    }
+    value = std::move(depths);
+    return std::nullopt;
+}
+
+std::string depths_text(const std::vector<std::int32_t>& depths) {
+    std::string text;
+    for (std::size_t i = 0; i < depths.size();) {
+        std::size_t end = i;
+        while (end < depths.size() && depths[end] == depths[i]) ++end;
+        if (!text.empty()) text += ",";
+        if (end - i > 1) text += std::to_string(end - i) + "x";
+        text += std::to_string(depths[i]);
+        i = end;
+    }
+    return text;
 }
 
 MaybeProblem read_path(std::string_view text, std::string& value) {

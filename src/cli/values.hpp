@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rhizome::cli {
 
@@ -37,6 +38,10 @@ inline constexpr RealRange below_one{"in [0, 1)", [](double x) { return x >= 0 &
 [[nodiscard]] MaybeProblem read_whole(std::string_view text, WholeRange range, std::int64_t& value);
 [[nodiscard]] MaybeProblem read_unsigned(std::string_view text, std::uint64_t& value);
 [[nodiscard]] MaybeProblem read_real(std::string_view text, RealRange range, double& value);
+/// Workers of each pipeline: "3,2" is one of three and one of two, "4x3" four of three, and so on.
+[[nodiscard]] MaybeProblem read_depths(std::string_view text, std::vector<std::int32_t>& value);
+/// The shortest text for them.
+[[nodiscard]] std::string depths_text(const std::vector<std::int32_t>& depths);
 /// A path or pattern that a configuration file can hold as well.
 [[nodiscard]] MaybeProblem read_path(std::string_view text, std::string& value);
 

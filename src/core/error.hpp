@@ -18,6 +18,9 @@ enum class ExitCode : std::uint8_t {
     bad_config = 2,  // command line, configuration file or environment; or too little memory
     bad_data = 3,    // a data file is missing, damaged or does not fit the configuration
     diverged = 4,    // loss, gradient or parameters are no longer finite
+    peer_lost = 5,   // a worker was lost, or late beyond its deadline, and the run could not go on
+    stopped = 6,     // ended early because somebody asked for it
+    unfinished = 7,  // the run's processes are gone and left no word of how it ended
 };
 
 /// Something outside this program is wrong, and somebody can mend it.

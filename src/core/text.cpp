@@ -95,6 +95,10 @@ std::string to_duration(double seconds) {
            two_digits(whole % 60);
 }
 
+std::string counted(std::int64_t number, std::string_view noun) {
+    return std::to_string(number) + " " + std::string{noun} + (number == 1 ? "" : "s");
+}
+
 std::string padded(std::string text, std::size_t width) {
     text.resize(std::max(text.size(), width), ' ');
     return text;

@@ -27,6 +27,9 @@ namespace rhizome {
 /// 7 s, 1:05, 2:03:09.
 [[nodiscard]] std::string to_duration(double seconds);
 
+/// 1 layer, 2 layers.
+[[nodiscard]] std::string counted(std::int64_t number, std::string_view noun);
+
 /// With blanks on the right, or on the left, up to that width.
 [[nodiscard]] std::string padded(std::string text, std::size_t width);
 [[nodiscard]] std::string right_aligned(const std::string& text, std::size_t width);

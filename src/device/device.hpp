@@ -17,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "core/clock.hpp"
+#include "core/ids.hpp"
 #include "core/random.hpp"
 #include "device/tensor.hpp"
 
@@ -48,12 +50,24 @@ class Event {
     [[nodiscard]] virtual bool done() const = 0;
     /// Blocks until it has happened.
     virtual void wait() const = 0;
+    /// When it will happen, where a device knows.
+    [[nodiscard]] virtual std::optional<Nanoseconds> due() const { return std::nullopt; }
+};
+
+/// What the operations that follow are for. Changes no result: devices may time or trace by it.
+struct Work {
+    enum class Part : std::uint8_t { forward, backward_input, backward_weight, update, other };
+    Part part = Part::other;
+    LayerId layer{0};           // of the first three
+    std::int64_t elements = 0;  // of update
 };
 
 /// Invariant: operations take effect in the order of the calls.
 class Stream {
   public:
     virtual ~Stream() = default;
+
+    virtual void begin(const Work& /*work*/) {}
 
     // --- order ---
     [[nodiscard]] virtual std::shared_ptr<const Event> record() = 0;

@@ -1,33 +1,56 @@
 #include "engine/gradient_sum.hpp"
 
-#include <bit>
+#include <algorithm>
 
 namespace rhizome::engine {
 
 using model::TensorSet;
 
-GradientSum::GradientSum(device::Device& device, const LayerTable& table, LaneShape lanes)
-    : device_{device}, table_{table}, ties_{table.ties()}, lanes_{lanes} {}
+GradientSum::GradientSum(device::Device& device, const LayerTable& table,
+                         std::span<const LayerRange> layers, LaneShape lanes, LaneRange part)
+    : device_{device},
+      table_{table},
+      layers_{layers.begin(), layers.end()},
+      lanes_{lanes},
+      part_{part} {
+    ENSURE(0 <= part.first && part.first < part.last && part.last <= lanes.lanes);
+}
 
-std::int32_t GradientSum::sets_in_order(LaneShape lanes) {
-    return std::bit_width(static_cast<std::uint32_t>(lanes.lanes));
+std::int32_t GradientSum::sets_in_order(LaneShape lanes, LaneRange part) {
+    std::size_t sets = 1;
+    for (std::int32_t lane = part.first + 1; lane < part.last; ++lane) {
+        sets = std::max(sets, 1 + complete_subtrees(lanes.lanes, {part.first, lane}).size());
+    }
+    return static_cast<std::int32_t>(
+        std::max(sets, complete_subtrees(lanes.lanes, part).size()));
+}
+
+void GradientSum::reserve(std::int32_t sets) {
+    while (static_cast<std::int32_t>(free_.size()) < sets) free_.push_back(make_set());
+}
+
+std::unique_ptr<TensorSet> GradientSum::make_set() {
+    auto set =
+        std::make_unique<TensorSet>(device_, table_, model::TiedTensors::separate, layers_);
+    bytes_ += set->bytes();
+    return set;
 }
 
 std::unique_ptr<TensorSet> GradientSum::take_set(device::Stream& stream) {
     std::unique_ptr<TensorSet> set;
     if (free_.empty()) {
-        set = std::make_unique<TensorSet>(device_, table_, model::TiedTensors::separate);
-        bytes_ += set->bytes();
+        set = make_set();
     } else {
         set = std::move(free_.back());
         free_.pop_back();
     }
-    stream.zero(set->whole());
+    if (set->bytes() > 0) stream.zero(set->whole());
     return set;
 }
 
 const TensorSet& GradientSum::accumulator(device::Stream& stream, Microbatch microbatch) {
     const Lane lane = lanes_.lane_of(microbatch);
+    ENSURE(part_.first <= lane.value() && lane.value() < part_.last);
     OpenLane& open = open_[lane.value()];
     ENSURE(microbatch.value() == lanes_.first_of(lane).value() + open.microbatches_done);
     if (!open.sum) {
@@ -57,7 +80,7 @@ void GradientSum::add_subtree(device::Stream& stream, LaneRange lanes,
         if (other.empty()) break;
         std::unique_ptr<TensorSet>& left = is_left ? sum : other.mapped();
         std::unique_ptr<TensorSet>& right = is_left ? other.mapped() : sum;
-        stream.add(left->whole(), left->whole(), right->whole());
+        if (left->bytes() > 0) stream.add(left->whole(), left->whole(), right->whole());
         std::unique_ptr<TensorSet> added = std::move(left);
         free_.push_back(std::move(right));
         sum = std::move(added);
@@ -66,14 +89,10 @@ void GradientSum::add_subtree(device::Stream& stream, LaneRange lanes,
     complete_.emplace(lanes, std::move(sum));
 }
 
-const TensorSet& GradientSum::by_use() const {
-    ENSURE(complete());
-    return *complete_.begin()->second;
-}
-
-void GradientSum::add_ties(device::Stream& stream) {
-    const TensorSet& sum = by_use();
-    for (const auto& [owner, use] : ties_) stream.add(sum.at(owner), sum.at(owner), sum.at(use));
+const TensorSet& GradientSum::of(LaneRange subtree) const {
+    const auto found = complete_.find(subtree);
+    ENSURE(found != complete_.end());
+    return *found->second;
 }
 
 void GradientSum::clear() {

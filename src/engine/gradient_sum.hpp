@@ -1,4 +1,4 @@
-// The gradient of one step, summed in its one order: microbatches ascending within a lane, lanes in
+// The gradient of some layers over some lanes of a step, summed in its one order: microbatches ascending within a lane, lanes in
 // the tree of core/lane_tree.hpp. Microbatches of different lanes may come in any order; as soon as
 // both children of a tree node are complete they become one, so few sets are alive at a time.
 // All calls of a step must use one stream.
@@ -15,11 +15,15 @@ namespace rhizome::engine {
 
 class GradientSum {
   public:
-    GradientSum(device::Device& device, const LayerTable& table, LaneShape lanes);
+    /// Of these layers and the lanes `part` of a step; whatever can be added within the part is.
+    GradientSum(device::Device& device, const LayerTable& table, std::span<const LayerRange> layers,
+                LaneShape lanes, LaneRange part);
 
     /// How many sets of gradients are alive at most when microbatches come in ascending order: the
-    /// lane under way and, to its left, one subtree per binary digit 1 of its number.
-    [[nodiscard]] static std::int32_t sets_in_order(LaneShape lanes);
+    /// lane under way and the subtrees to its left that have no parent yet.
+    [[nodiscard]] static std::int32_t sets_in_order(LaneShape lanes, LaneRange part);
+    /// Memory for that many sets, ahead of their use.
+    void reserve(std::int32_t sets);
     [[nodiscard]] std::int64_t bytes() const { return bytes_; }
 
     /// What this microbatch adds its gradients to. Its predecessors in the lane must be done.
@@ -27,13 +31,10 @@ class GradientSum {
                                                       Microbatch microbatch);
     void done(device::Stream& stream, Microbatch microbatch);
 
-    /// Are all microbatches in?
-    [[nodiscard]] bool complete() const { return complete_.contains({0, lanes_.lanes}); }
-    /// The step's gradient by use, all lanes added. Only when complete.
-    [[nodiscard]] const model::TensorSet& by_use() const;
-    /// Adds the gradients of each tied tensor's later uses to that of its owner, in layer order.
-    /// Once per step, last.
-    void add_ties(device::Stream& stream);
+    /// The gradient by use of a largest subtree within the part, all its lanes added. Only when all
+    /// of its microbatches are in.
+    [[nodiscard]] const model::TensorSet& of(LaneRange subtree) const;
+    [[nodiscard]] bool complete(LaneRange subtree) const { return complete_.contains(subtree); }
     /// Begins the next step.
     void clear();
 
@@ -43,14 +44,16 @@ class GradientSum {
         std::int32_t microbatches_done = 0;
     };
 
+    std::unique_ptr<model::TensorSet> make_set();
     std::unique_ptr<model::TensorSet> take_set(device::Stream& stream);
     void add_subtree(device::Stream& stream, LaneRange lanes,
                      std::unique_ptr<model::TensorSet> sum);
 
     device::Device& device_;
     const LayerTable& table_;
-    std::vector<Tie> ties_;
+    std::vector<LayerRange> layers_;
     LaneShape lanes_;
+    LaneRange part_;
     std::map<std::int32_t, OpenLane> open_;  // lanes that have begun, by number
     std::map<LaneRange, std::unique_ptr<model::TensorSet>>
         complete_;  // subtrees without a parent yet

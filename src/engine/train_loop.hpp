@@ -1,14 +1,17 @@
 // Steps, with evaluation in between. Whoever wants to see or print what happens gives an observer.
 #pragma once
 
-#include "engine/trainer.hpp"
+#include <functional>
+
+#include "engine/worker.hpp"
 
 namespace rhizome::engine {
 
 struct TrainLoopConfig {
     std::int32_t steps;
-    std::int32_t evaluate_interval;      // steps between evaluations; 0: only after the last
-    std::int64_t evaluate_microbatches;  // at most
+    std::int32_t evaluate_interval;  // steps between evaluations; 0: only after the last
+    /// Asked before each step. If anybody's says yes the run ends behind that step, for all.
+    std::function<bool()> stop_asked = [] { return false; };
 };
 
 class TrainObserver {
@@ -19,9 +22,15 @@ class TrainObserver {
     virtual void on_evaluation(std::int32_t steps, double loss) = 0;
 };
 
-/// Trains from the trainer's initial parameters. `validation` may be null: then nothing is
-/// evaluated. Throws DivergedError.
-void train(Trainer& trainer, const data::Dataset* validation, const TrainLoopConfig& config,
-           TrainObserver& observer);
+struct TrainEnd {
+    CommStatus status;
+    std::int32_t steps_done;
+    bool stopped;  // somebody asked for it, before the last step
+};
+
+/// Trains from the worker's initial state; all workers of a run call it with the same numbers. On a
+/// status that is not ok the worker has abandoned the epoch. Throws DivergedError.
+[[nodiscard]] TrainEnd train(Worker& worker, const TrainLoopConfig& config,
+                             TrainObserver& observer);
 
 }  // namespace rhizome::engine

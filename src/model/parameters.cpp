@@ -1,48 +1,68 @@
 #include "model/parameters.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace rhizome::model {
 
 namespace {
 
-std::vector<TensorSpec> specs_of(const LayerTable& table, TiedTensors tied) {
+/// Which of a set's tensors have memory of their own, and which tensor is where.
+struct Arrangement {
     std::vector<TensorSpec> specs;
-    for (const LayerFacts& layer : table.layers) {
-        for (const ParameterFacts& parameter : layer.parameters) {
-            if (!parameter.tied_to || tied == TiedTensors::separate) {
-                specs.push_back(parameter.spec);
+    std::vector<std::vector<std::size_t>> places;  // in specs; by layer of the table, by tensor
+};
+
+Arrangement arrange(const LayerTable& table, TiedTensors tied, std::span<const LayerRange> layers) {
+    Arrangement result;
+    result.places.resize(table.layers.size());
+    std::map<TensorRef, std::size_t> shared;  // by owner
+    for (const LayerRange& range : layers) {
+        for (std::int32_t layer = range.first; layer < range.last; ++layer) {
+            const auto& parameters = table.layers[static_cast<std::size_t>(layer)].parameters;
+            for (std::int32_t i = 0; i < static_cast<std::int32_t>(parameters.size()); ++i) {
+                const TensorRef use{LayerId{layer}, i};
+                const TensorRef key = tied == TiedTensors::shared ? table.owner_of(use) : use;
+                const auto [place, is_new] = shared.try_emplace(key, result.specs.size());
+                if (is_new) result.specs.push_back(table.at(use).spec);
+                result.places[use.layer.index()].push_back(place->second);
             }
         }
     }
-    return specs;
+    return result;
+}
+
+std::vector<LayerRange> all_layers(const LayerTable& table) {
+    return {{0, static_cast<std::int32_t>(table.layers.size())}};
 }
 
 }  // namespace
 
 std::int64_t TensorSet::planned_bytes(const LayerTable& table, TiedTensors tied) {
-    return device::Layout{specs_of(table, tied)}.bytes;
+    return planned_bytes(table, tied, all_layers(table));
 }
 
-TensorSet::TensorSet(device::Device& device, const LayerTable& table, TiedTensors tied) {
-    const std::vector<TensorSpec> specs = specs_of(table, tied);
-    ENSURE(!specs.empty());
-    const device::Layout layout{specs};
-    memory_ = device.allocate(layout.bytes);
-    const DType dtype = specs.front().dtype;
-    whole_ = memory_.at(0, {"whole", Shape{layout.bytes / bytes_of(dtype)}, dtype});
+std::int64_t TensorSet::planned_bytes(const LayerTable& table, TiedTensors tied,
+                                      std::span<const LayerRange> layers) {
+    return device::Layout{arrange(table, tied, layers).specs}.bytes;
+}
 
-    std::size_t next = 0;
-    for (const LayerFacts& layer : table.layers) {
-        auto& tensors = tensors_.emplace_back();
-        for (const ParameterFacts& parameter : layer.parameters) {
-            if (parameter.tied_to && tied == TiedTensors::shared) {
-                tensors.push_back(at(*parameter.tied_to));
-            } else {
-                ENSURE(specs[next].dtype == dtype);
-                tensors.push_back(memory_.at(layout.offsets[next], specs[next]));
-                ++next;
-            }
+TensorSet::TensorSet(device::Device& device, const LayerTable& table, TiedTensors tied)
+    : TensorSet{device, table, tied, all_layers(table)} {}
+
+TensorSet::TensorSet(device::Device& device, const LayerTable& table, TiedTensors tied,
+                     std::span<const LayerRange> layers) {
+    const Arrangement arrangement = arrange(table, tied, layers);
+    tensors_.resize(table.layers.size());
+    if (arrangement.specs.empty()) return;
+    const device::Layout layout{arrangement.specs};
+    memory_ = device.allocate(layout.bytes);
+    const DType dtype = arrangement.specs.front().dtype;
+    whole_ = memory_.at(0, {"whole", Shape{layout.bytes / bytes_of(dtype)}, dtype});
+    for (std::size_t layer = 0; layer < table.layers.size(); ++layer) {
+        for (const std::size_t place : arrangement.places[layer]) {
+            ENSURE(arrangement.specs[place].dtype == dtype);
+            tensors_[layer].push_back(memory_.at(layout.offsets[place], arrangement.specs[place]));
         }
     }
 }
@@ -75,26 +95,32 @@ std::vector<T> initial_values(const Initial& initial, const RandomSite& site,
 }
 
 template <class T>
-void upload_initial_values(device::Stream& stream, const device::Tensor& to, const Initial& initial,
-                           const RandomSite& site) {
-    const auto values = initial_values<T>(initial, site, to.elements());
-    stream.upload(to, std::as_bytes(std::span{values}));
-    stream.synchronize();  // before `values` goes
+std::vector<std::byte> initial_bytes_of(const Initial& initial, const RandomSite& site,
+                                        std::int64_t elements) {
+    const auto values = initial_values<T>(initial, site, elements);
+    const auto bytes = std::as_bytes(std::span{values});
+    return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
 
+std::vector<std::byte> initial_bytes(const Network& network, std::uint64_t seed, TensorRef owned) {
+    const auto& parameter =
+        network.layer(owned.layer).spec().parameters[static_cast<std::size_t>(owned.tensor)];
+    ENSURE(!parameter.tied_to);
+    const RandomSite site = RandomSite::initial(seed, owned.layer, owned.tensor);
+    const std::int64_t elements = parameter.spec.shape.elements();
+    return parameter.spec.dtype == DType::f64
+               ? initial_bytes_of<double>(parameter.initial, site, elements)
+               : initial_bytes_of<float>(parameter.initial, site, elements);
+}
+
 void initialize(device::Stream& stream, const Network& network, std::uint64_t seed,
                 const TensorSet& parameters) {
-    for (const TensorRef ref : network.table().owned()) {
-        const auto& spec =
-            network.layer(ref.layer).spec().parameters[static_cast<std::size_t>(ref.tensor)];
-        const RandomSite site = RandomSite::initial(seed, ref.layer, ref.tensor);
-        if (spec.spec.dtype == DType::f64) {
-            upload_initial_values<double>(stream, parameters.at(ref), spec.initial, site);
-        } else {
-            upload_initial_values<float>(stream, parameters.at(ref), spec.initial, site);
-        }
+    for (const TensorRef owned : network.table().owned()) {
+        const auto bytes = initial_bytes(network, seed, owned);
+        stream.upload(parameters.at(owned), bytes);
+        stream.synchronize();  // before `bytes` goes
     }
 }
 

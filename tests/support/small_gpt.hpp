@@ -7,8 +7,8 @@
 
 #include "data/dataset.hpp"
 #include "device/device.hpp"
-#include "engine/trainer.hpp"
 #include "model/gpt.hpp"
+#include "oracle/trainer.hpp"
 
 namespace rhizome::tests {
 
@@ -45,8 +45,8 @@ inline MemoryText small_text() {
     return MemoryText{tokens, 5};
 }
 
-inline model::GptConfig small_gpt(model::Tying tying, double dropout) {
-    return {.blocks = 2,
+inline model::GptConfig small_gpt(model::Tying tying, double dropout, std::int32_t blocks = 2) {
+    return {.blocks = blocks,
             .channels = 8,
             .heads = 2,
             .context = 5,
@@ -76,13 +76,14 @@ struct SmallOptions {
     std::int64_t chunk_elements = 50;
     std::int32_t threads = 1;
     engine::Recompute recompute = engine::Recompute::none;
+    std::int32_t blocks = 2;  // the network has three layers more
 };
 
 /// Everything a training run is made of, in the order in which it depends on each other.
 struct SmallRun {
     explicit SmallRun(const SmallOptions& options)
         : device{device::make_reference_device(options.threads)},
-          network{model::make_gpt(small_gpt(options.tying, options.dropout), options.rows,
+          network{model::make_gpt(small_gpt(options.tying, options.dropout, options.blocks), options.rows,
                                   options.dtype, options.chunk_elements)},
           text{small_text()},
           trainer{*device,
@@ -109,7 +110,7 @@ struct SmallRun {
     std::unique_ptr<device::Device> device;
     model::Network network;
     MemoryText text;
-    engine::Trainer trainer;
+    oracle::Trainer trainer;
 };
 
 }  // namespace rhizome::tests

@@ -71,7 +71,8 @@ TEST(Environment, IsSplitAtTheFirstEqualsSign) {
 }
 
 TEST(Help, FitsAHundredColumns) {
-    for (const std::string& text : {help_text(), train_help_text(), version_text()}) {
+    for (const std::string& text :
+         {help_text(), train_help_text(), run_help_text(), stop_help_text(), version_text()}) {
         EXPECT_TRUE(text.ends_with('\n'));
         std::istringstream lines{text};
         for (std::string line; std::getline(lines, line);) {
@@ -97,8 +98,9 @@ TEST(Help, OfTrainHasEveryKeyWithRangeAndDefaultAndEverySize) {
 
 TEST(Help, TellsTheExitCodes) {
     const std::string help = help_text();
-    for (const auto code : {ExitCode::done, ExitCode::our_fault, ExitCode::bad_config,
-                            ExitCode::bad_data, ExitCode::diverged}) {
+    for (const auto code :
+         {ExitCode::done, ExitCode::our_fault, ExitCode::bad_config, ExitCode::bad_data,
+          ExitCode::diverged, ExitCode::peer_lost, ExitCode::stopped, ExitCode::unfinished}) {
         EXPECT_THAT(help, HasSubstr("\n  " + std::to_string(static_cast<int>(code)) + "  "));
     }
 }

@@ -130,26 +130,6 @@ TEST(Trainer, EverythingThatIsMathematicsChangesTheDigest) {
     EXPECT_THAT(others, testing::Each(testing::Ne(base)));
 }
 
-TEST(Trainer, TakesTheMemoryThatWasPlanned) {
-    for (const std::int32_t lanes : {1, 2, 3, 4, 6, 12}) {
-        for (const auto recompute : {engine::Recompute::none, engine::Recompute::all}) {
-            SmallOptions options = lively();
-            options.lanes = {12, lanes};
-            options.recompute = recompute;
-            SmallRun run{options};
-            run.trainer.run_step(Step{0});
-            run.trainer.run_step(Step{1});
-            const engine::MemoryPlan plan = engine::plan_memory(run.network, run.text.fields(),
-                                                                {.seed = 1234,
-                                                                 .rows = options.rows,
-                                                                 .lanes = options.lanes,
-                                                                 .optimizer = {},
-                                                                 .recompute = recompute});
-            EXPECT_EQ(run.trainer.bytes(), plan.held) << lanes;
-        }
-    }
-}
-
 TEST(Trainer, LearnsTheText) {
     SmallOptions options = lively();
     options.dropout = 0.0;

@@ -2,8 +2,8 @@
 // readers give. GPT has no such wire, so a toy network with one stands in for those that do.
 #include <gmock/gmock.h>
 
-#include "engine/microbatch_slot.hpp"
 #include "model/gpt.hpp"
+#include "oracle/microbatch_slot.hpp"
 #include "support/finite_differences.hpp"
 #include "support/small_gpt.hpp"
 
@@ -193,19 +193,19 @@ class SharedWire : public testing::TestWithParam<Recompute> {
         }
     }
 
-    engine::MicrobatchSlot make_slot(Recompute recompute) {
+    oracle::MicrobatchSlot make_slot(Recompute recompute) {
         return {bench.device(), network, text.fields(), rows, recompute};
     }
-    void load(engine::MicrobatchSlot& slot, const std::vector<std::int64_t>& samples) {
+    void load(oracle::MicrobatchSlot& slot, const std::vector<std::int64_t>& samples) {
         slot.load(bench.stream(), text, samples);
     }
-    double loss(engine::MicrobatchSlot& slot) {
+    double loss(oracle::MicrobatchSlot& slot) {
         for (std::int32_t layer = 0; layer < network.size(); ++layer) {
             slot.forward(bench.stream(), pass, LayerId{layer}, parameters);
         }
         return slot.loss(bench.stream()) * pass.gradient_scale;
     }
-    TensorSet gradients(engine::MicrobatchSlot& slot, WeightParts when) {
+    TensorSet gradients(oracle::MicrobatchSlot& slot, WeightParts when) {
         TensorSet sums{bench.device(), network.table(), TiedTensors::separate};
         bench.stream().zero(sums.whole());
         const auto weight_part = [&](std::int32_t layer) {
@@ -250,7 +250,7 @@ TEST_P(SharedWire, HasThreeReadersAndALayerThatItPassesBy) {
 }
 
 TEST_P(SharedWire, GetsTheSumOfItsReadersGradients) {
-    engine::MicrobatchSlot slot = make_slot(GetParam());
+    oracle::MicrobatchSlot slot = make_slot(GetParam());
     load(slot, {3, 20});
     const TensorSet found = gradients(slot, WeightParts::at_once);
     for (const TensorRef ref : network.table().owned()) {
@@ -263,7 +263,7 @@ TEST_P(SharedWire, GetsTheSumOfItsReadersGradients) {
 }
 
 TEST_P(SharedWire, IsSummedAnewForTheSlotsNextMicrobatch) {
-    engine::MicrobatchSlot slot = make_slot(GetParam());
+    oracle::MicrobatchSlot slot = make_slot(GetParam());
     load(slot, {3, 20});
     const TensorSet first = gradients(slot, WeightParts::at_once);
     load(slot, {7, 8});
@@ -275,8 +275,8 @@ TEST_P(SharedWire, IsSummedAnewForTheSlotsNextMicrobatch) {
 }
 
 TEST_P(SharedWire, GivesTheSameBitsRecomputedOrNotAndWheneverWeightPartsCome) {
-    engine::MicrobatchSlot slot = make_slot(GetParam());
-    engine::MicrobatchSlot other = make_slot(Recompute::none);
+    oracle::MicrobatchSlot slot = make_slot(GetParam());
+    oracle::MicrobatchSlot other = make_slot(Recompute::none);
     load(slot, {3, 20});
     load(other, {3, 20});
     const TensorSet at_once = gradients(slot, WeightParts::at_once);

@@ -1,7 +1,7 @@
 // Memory for one microbatch on its way through the layers, and the calls that move it along. Memory
 // is laid out once and used again by every microbatch that takes the slot.
 //
-// With Recompute::all only wires are kept from forward to backward; what a layer saves is made
+// With engine::Recompute::all only wires are kept from forward to backward; what a layer saves is made
 // again by repeating its forward pass. The random numbers of dropout depend on the place and not on
 // the time, so the repetition is exact.
 #pragma once
@@ -14,18 +14,18 @@
 #include "model/network.hpp"
 #include "model/parameters.hpp"
 
-namespace rhizome::engine {
+namespace rhizome::oracle {
 
 class MicrobatchSlot {
   public:
     /// For microbatches of `rows` samples with these fields.
     MicrobatchSlot(device::Device& device, const model::Network& network,
-                   std::span<const TensorSpec> fields, std::int32_t rows, Recompute recompute);
+                   std::span<const TensorSpec> fields, std::int32_t rows, engine::Recompute recompute);
 
     /// Device memory that such a slot takes.
     [[nodiscard]] static std::int64_t planned_bytes(const model::Network& network,
                                                     std::span<const TensorSpec> fields,
-                                                    std::int32_t rows, Recompute recompute);
+                                                    std::int32_t rows, engine::Recompute recompute);
     [[nodiscard]] std::int64_t bytes() const;
 
     /// Brings in the data of these samples, one per row.
@@ -38,7 +38,7 @@ class MicrobatchSlot {
     void backward_input(device::Stream& stream, const model::Pass& pass, LayerId layer,
                         const model::TensorSet& parameters);
     /// Adds to `gradients`. At any time between the layer's backward_input and the next load; with
-    /// Recompute::all, before another layer's turn.
+    /// engine::Recompute::all, before another layer's turn.
     void backward_weight(device::Stream& stream, const model::Pass& pass, LayerId layer,
                          const model::TensorSet& parameters, const model::TensorSet& gradients);
 
@@ -70,7 +70,7 @@ class MicrobatchSlot {
                                            std::span<const TensorSpec> specs);
 
     const model::Network& network_;
-    Recompute recompute_;
+    engine::Recompute recompute_;
     std::vector<TensorSpec> fields_;               // of one row
     std::vector<device::Tensor> field_tensors_;    // of all rows
     std::vector<std::vector<std::byte>> staging_;  // host side of the fields
@@ -80,4 +80,4 @@ class MicrobatchSlot {
     std::optional<LayerId> saved_holder_;  // whose saved tensors lie in the shared memory
 };
 
-}  // namespace rhizome::engine
+}  // namespace rhizome::oracle

@@ -1,44 +1,21 @@
-#include "engine/trainer.hpp"
+#include "oracle/trainer.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "core/digest.hpp"
 #include "core/text.hpp"
 
-namespace rhizome::engine {
+namespace rhizome::oracle {
 
 using model::Pass;
 
 namespace {
 
+std::vector<LayerRange> layers_of(const model::Network& network) { return {{0, network.size()}}; }
+
 constexpr const char* divergence_hint = "take a lower optimizer.learning_rate or more warm-up";
 
-std::int64_t largest_tensor(const model::Network& network) {
-    std::int64_t bytes = 0;
-    for (std::int32_t i = 0; i < network.size(); ++i) {
-        const model::LayerSpec& spec = network.layer(LayerId{i}).spec();
-        for (const auto* specs : {&spec.writes, &spec.saved, &spec.deferred, &spec.scratch}) {
-            for (const TensorSpec& tensor : *specs) bytes = std::max(bytes, tensor.bytes());
-        }
-        for (const auto& parameter : spec.parameters) {
-            bytes = std::max(bytes, parameter.spec.bytes());
-        }
-    }
-    return bytes;
-}
-
 }  // namespace
-
-MemoryPlan plan_memory(const model::Network& network, std::span<const TensorSpec> fields,
-                       const TrainerConfig& config) {
-    const LayerTable& table = network.table();
-    const auto owned = model::TensorSet::planned_bytes(table, model::TiedTensors::shared);
-    const auto by_use = model::TensorSet::planned_bytes(table, model::TiedTensors::separate);
-    return {.held = 3 * owned + GradientSum::sets_in_order(config.lanes) * by_use +
-                    MicrobatchSlot::planned_bytes(network, fields, config.rows, config.recompute),
-            .workspace = largest_tensor(network)};
-}
 
 Trainer::Trainer(device::Device& device, const model::Network& network,
                  const data::Dataset& dataset, const TrainerConfig& config)
@@ -50,7 +27,7 @@ Trainer::Trainer(device::Device& device, const model::Network& network,
       stream_{device.make_stream()},
       parameters_{device, network.table(), model::TiedTensors::shared},
       moments_{device, *stream_, network.table()},
-      gradient_{device, network.table(), config.lanes},
+      gradient_{device, network.table(), layers_of(network), config.lanes, {0, config.lanes.lanes}},
       slot_{device, network, dataset.fields(), config.rows, config.recompute},
       loss_parts_(static_cast<std::size_t>(config.lanes.microbatches)) {
     model::initialize(*stream_, network_, config_.seed, parameters_);
@@ -103,10 +80,12 @@ double Trainer::mean_loss() const {
 }
 
 StepResult Trainer::finish_step(Step step) {
-    ENSURE(open_step_ == step && gradient_.complete());
+    ENSURE(open_step_ == step && gradient_.complete(all_lanes()));
     const LayerTable& table = network_.table();
-    gradient_.add_ties(*stream_);
-    const model::TensorSet& gradient = gradient_.by_use();
+    const model::TensorSet& gradient = gradient_by_use();
+    for (const auto& [owner, use] : table.ties()) {
+        stream_->add(gradient.at(owner), gradient.at(owner), gradient.at(use));
+    }
     const StepResult result{step, mean_loss(), norm_of(gradient),
                             model::learning_rate(config_.optimizer, step)};
     open_step_.reset();
@@ -184,29 +163,19 @@ double Trainer::evaluate(const data::Dataset& dataset, std::int64_t microbatches
     return mean;
 }
 
-std::int64_t Trainer::bytes() const {
-    return parameters_.bytes() + moments_.first.bytes() + moments_.second.bytes() +
-           gradient_.bytes() + slot_.bytes();
-}
-
-std::string Trainer::digest() {
+std::vector<engine::ChunkDigest> Trainer::chunk_digests() {
     const LayerTable& table = network_.table();
-    Digest digest;
-    std::vector<std::byte> bytes;
+    std::vector<engine::ChunkDigest> digests;
     for (const TensorRef tensor : table.owned()) {
         for (std::int32_t i = 0; i < table.chunks_of(tensor); ++i) {
             const ChunkRef chunk{tensor, i};
-            digest.add_text(table.name_of(tensor) + "#" + std::to_string(i));
-            for (const model::TensorSet* set : {&parameters_, &moments_.first, &moments_.second}) {
-                const device::Tensor values = set->at(table, chunk);
-                bytes.resize(static_cast<std::size_t>(values.bytes()));
-                stream_->download(bytes, values);
-                stream_->synchronize();
-                digest.add(bytes);
-            }
+            digests.push_back({engine::chunk_name(table, chunk),
+                               engine::digest_of_chunk(*stream_, parameters_.at(table, chunk),
+                                                       moments_.first.at(table, chunk),
+                                                       moments_.second.at(table, chunk))});
         }
     }
-    return digest.hex();
+    return digests;
 }
 
-}  // namespace rhizome::engine
+}  // namespace rhizome::oracle

@@ -1,8 +1,8 @@
-#include "engine/microbatch_slot.hpp"
+#include "oracle/microbatch_slot.hpp"
 
 #include <algorithm>
 
-namespace rhizome::engine {
+namespace rhizome::oracle {
 
 using device::Tensor;
 using model::LayerTensors;
@@ -23,7 +23,7 @@ TensorSpec loss_spec() { return {"loss", Shape{}, DType::f64}; }
 
 std::int64_t MicrobatchSlot::planned_bytes(const model::Network& network,
                                            std::span<const TensorSpec> fields, std::int32_t rows,
-                                           Recompute recompute) {
+                                           engine::Recompute recompute) {
     const auto bytes = [](std::span<const TensorSpec> specs) {
         return device::Layout{specs}.bytes;
     };
@@ -39,7 +39,7 @@ std::int64_t MicrobatchSlot::planned_bytes(const model::Network& network,
         const model::LayerSpec& spec = network.layer(LayerId{i}).spec();
         kept += 2 * bytes(spec.writes) + bytes(spec.deferred);
         scratch = std::max(scratch, bytes(spec.scratch));
-        saved = recompute == Recompute::all ? std::max(saved, bytes(spec.saved))
+        saved = recompute == engine::Recompute::all ? std::max(saved, bytes(spec.saved))
                                             : saved + bytes(spec.saved);
         for (const WireValue value : network.values_read(LayerId{i})) {
             if (network.last_reader(value) == LayerId{i}) continue;
@@ -59,7 +59,7 @@ std::int64_t MicrobatchSlot::bytes() const {
 
 MicrobatchSlot::MicrobatchSlot(device::Device& device, const model::Network& network,
                                std::span<const TensorSpec> fields, std::int32_t rows,
-                               Recompute recompute)
+                               engine::Recompute recompute)
     : network_{network}, recompute_{recompute}, fields_{fields.begin(), fields.end()} {
     for (const TensorSpec& field : fields_) {
         const TensorSpec all_rows = of_all_rows(field, rows);
@@ -109,12 +109,12 @@ void MicrobatchSlot::lay_out(device::Device& device) {
         return tensors;
     };
     const std::size_t scratch = share(scratch_bytes);
-    const std::size_t saved = share(recompute_ == Recompute::all ? saved_bytes : 0);
+    const std::size_t saved = share(recompute_ == engine::Recompute::all ? saved_bytes : 0);
     for (std::int32_t i = 0; i < network_.size(); ++i) {
         const model::LayerSpec& spec = network_.layer(LayerId{i}).spec();
         LayerMemory layer;
         layer.scratch = place(scratch, spec.scratch);
-        layer.saved = recompute_ == Recompute::all ? place(saved, spec.saved)
+        layer.saved = recompute_ == engine::Recompute::all ? place(saved, spec.saved)
                                                    : add_memory(device, spec.saved);
         layer.outputs = add_memory(device, spec.writes);
         layer.d_outputs = add_memory(device, spec.writes);
@@ -188,7 +188,7 @@ void MicrobatchSlot::forward(device::Stream& stream, const Pass& pass, LayerId l
 
 void MicrobatchSlot::backward_input(device::Stream& stream, const Pass& pass, LayerId layer,
                                     const TensorSet& parameters) {
-    if (recompute_ == Recompute::all && saved_holder_ != layer) {
+    if (recompute_ == engine::Recompute::all && saved_holder_ != layer) {
         forward(stream, pass, layer, parameters);
     }
     network_.layer(layer).backward_input(stream, pass, tensors_of(layer, parameters));
@@ -202,7 +202,7 @@ void MicrobatchSlot::backward_input(device::Stream& stream, const Pass& pass, La
 
 void MicrobatchSlot::backward_weight(device::Stream& stream, const Pass& pass, LayerId layer,
                                      const TensorSet& parameters, const TensorSet& gradients) {
-    ENSURE(recompute_ == Recompute::none || saved_holder_ == layer);
+    ENSURE(recompute_ == engine::Recompute::none || saved_holder_ == layer);
     LayerTensors tensors = tensors_of(layer, parameters);
     tensors.gradients = gradients.of(layer);
     network_.layer(layer).backward_weight(stream, pass, tensors);
@@ -215,4 +215,4 @@ double MicrobatchSlot::loss(device::Stream& stream) const {
     return value;
 }
 
-}  // namespace rhizome::engine
+}  // namespace rhizome::oracle

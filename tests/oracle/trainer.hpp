@@ -1,5 +1,6 @@
-// One process trains the whole network: every layer, every lane. What it computes is the definition
-// that any other layout has to meet bit for bit (docs/MATHEMATICS.md).
+// The judge of the engine: one process trains the whole network, every layer, every lane, by the
+// definition (docs/MATHEMATICS.md), without schedules, messages or owners. Any layout of the engine
+// has to meet its bits.
 #pragma once
 
 #include <string>
@@ -9,40 +10,24 @@
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
 #include "engine/gradient_sum.hpp"
-#include "engine/microbatch_slot.hpp"
+#include "engine/state_digest.hpp"
+#include "engine/step_result.hpp"
 #include "model/network.hpp"
 #include "model/optimizer.hpp"
 #include "model/parameters.hpp"
+#include "oracle/microbatch_slot.hpp"
 
-namespace rhizome::engine {
+namespace rhizome::oracle {
 
 struct TrainerConfig {
     std::uint64_t seed;
     std::int32_t rows;  // samples per microbatch
     LaneShape lanes;
     model::OptimizerConfig optimizer;
-    Recompute recompute;  // changes no result
+    engine::Recompute recompute;  // changes no result
 };
 
-struct StepResult {
-    Step step;
-    double loss;           // mean over the step's loss terms, before the update
-    double gradient_norm;  // before clipping
-    double learning_rate;
-};
-
-/// Bytes of memory that a trainer takes while each step's microbatches run in ascending order.
-struct MemoryPlan {
-    std::int64_t held;       // from the first step to the end
-    std::int64_t workspace;  // of one operation, at most
-
-    [[nodiscard]] std::int64_t total() const { return held + workspace; }
-};
-
-/// To be asked before there is a trainer.
-[[nodiscard]] MemoryPlan plan_memory(const model::Network& network,
-                                     std::span<const TensorSpec> fields,
-                                     const TrainerConfig& config);
+using engine::StepResult;
 
 class Trainer {
   public:
@@ -72,16 +57,17 @@ class Trainer {
     [[nodiscard]] const model::TensorSet& parameters() const { return parameters_; }
     [[nodiscard]] const model::Moments& moments() const { return moments_; }
     /// The current step's gradient by use; only between its last microbatch and finish_step.
-    [[nodiscard]] const model::TensorSet& gradient_by_use() const { return gradient_.by_use(); }
+    [[nodiscard]] const model::TensorSet& gradient_by_use() const {
+        return gradient_.of(all_lanes());
+    }
     [[nodiscard]] device::Stream& stream() { return *stream_; }
 
-    /// Device memory that is held now; with the last microbatch of a step, MemoryPlan::held.
-    [[nodiscard]] std::int64_t bytes() const;
-
     /// Digest of every owned chunk of parameters and moments under its name.
-    [[nodiscard]] std::string digest();
+    [[nodiscard]] std::vector<engine::ChunkDigest> chunk_digests();
+    [[nodiscard]] std::string digest() { return engine::digest_of(chunk_digests()); }
 
   private:
+    [[nodiscard]] LaneRange all_lanes() const { return {0, config_.lanes.lanes}; }
     void begin_step(Step step);
     [[nodiscard]] std::vector<std::int64_t> samples_of(Step step, Microbatch microbatch) const;
     [[nodiscard]] double mean_loss() const;
@@ -95,7 +81,7 @@ class Trainer {
     std::unique_ptr<device::Stream> stream_;
     model::TensorSet parameters_;
     model::Moments moments_;
-    GradientSum gradient_;
+    engine::GradientSum gradient_;
     MicrobatchSlot slot_;
 
     std::optional<Step> open_step_;   // microbatches have run, the update has not
@@ -103,4 +89,4 @@ class Trainer {
     std::vector<double> loss_parts_;  // of the open step, by microbatch
 };
 
-}  // namespace rhizome::engine
+}  // namespace rhizome::oracle

@@ -1,0 +1,273 @@
+#include "cli/launch.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <optional>
+
+#include "world/process_table.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+constexpr int look_ms = 50;                                 // at the folder
+constexpr Nanoseconds kill_max = std::chrono::seconds{10};  // a process inside the kernel dies late
+
+/// Signals as something to read, so that nothing is ever done inside a handler.
+class Signals {
+  public:
+    Signals() {
+        sigset_t wanted;
+        sigemptyset(&wanted);
+        for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+            struct sigaction now{};
+            sigaction(number, nullptr, &now);
+            // nohup, or a shell's background: whoever ignores them for us means it.
+            if (now.sa_handler != SIG_IGN) sigaddset(&wanted, number);
+        }
+        sigaddset(&wanted, SIGCHLD);
+        static_cast<void>(std::signal(SIGCHLD, SIG_DFL));
+        ENSURE(sigprocmask(SIG_BLOCK, &wanted, &before_) == 0);
+        descriptor_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+        ENSURE(descriptor_ >= 0);
+    }
+    ~Signals() { ::close(descriptor_); }
+    Signals(const Signals&) = delete;
+    Signals& operator=(const Signals&) = delete;
+
+    /// For a child between fork and exec: signals as they were given to this program.
+    void release() const {
+        static_cast<void>(std::signal(SIGPIPE, SIG_DFL));
+        sigprocmask(SIG_SETMASK, &before_, nullptr);
+    }
+
+    /// The next one within that time, if there is one.
+    [[nodiscard]] std::optional<int> next(int at_most_ms) const {
+        pollfd wait{descriptor_, POLLIN, 0};
+        signalfd_siginfo signal{};
+        if (poll(&wait, 1, at_most_ms) != 1) return std::nullopt;
+        if (read(descriptor_, &signal, sizeof signal) != sizeof signal) return std::nullopt;
+        return static_cast<int>(signal.ssi_signo);
+    }
+
+  private:
+    sigset_t before_{};
+    int descriptor_;
+};
+
+ConfigError no_launcher(const std::string& mpirun, int error) {
+    return ConfigError{"mpirun " + visible(mpirun) + " (cannot be started: " +
+                       std::strerror(error) + "), name one by --mpirun or RHIZOME_MPIRUN"};
+}
+
+std::string how_it_ended(int status) {
+    return WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
+                               : "exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+class Launcher {
+  public:
+    Launcher(const world::RunFolder& folder, Nanoseconds grace, const Log& log)
+        : folder_{folder}, grace_{grace}, log_{log} {
+        // Whatever the run starts is ours to wait for, however often its parents die.
+        ENSURE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    }
+
+    void start(const LaunchPlan& plan);
+    [[nodiscard]] ExitCode stay();
+
+  private:
+    void hear(int signal);
+    void reap();
+    void tell_that_mpirun_is_gone();
+    [[nodiscard]] bool somebody_lives() const;
+    void kill_everybody();
+    [[nodiscard]] ExitCode killed();
+    [[nodiscard]] ExitCode ended(const world::Ending& ending);
+    [[nodiscard]] ExitCode unfinished() const;
+
+    const world::RunFolder& folder_;
+    Nanoseconds grace_;
+    const Log& log_;
+    Signals signals_;
+    SteadyClock clock_;
+    pid_t mpirun_ = 0;
+    std::optional<int> mpirun_status_;  // once it has ended
+    bool told_of_mpirun_ = false;
+    bool children_ = true;
+    bool asked_ = false;
+    bool kill_asked_ = false;
+};
+
+void Launcher::start(const LaunchPlan& plan) {
+    std::vector<std::string> words = plan.command;
+    std::vector<std::string> variables;
+    for (const auto& [name, value] : plan.environment) {
+        variables.push_back(name);
+        variables.back().append("=").append(value);
+    }
+    const std::vector<char*> arguments = pointers_to(words);
+    const std::vector<char*> environment = pointers_to(variables);
+    std::array<int, 2> failure{};  // closed by exec; otherwise it brings errno
+    ENSURE(pipe2(failure.data(), O_CLOEXEC) == 0);
+    mpirun_ = fork();
+    if (mpirun_ == 0) {
+        setsid();
+        signals_.release();
+        const int nothing = open("/dev/null", O_RDONLY);  // the terminal is not in this session
+        dup2(nothing, STDIN_FILENO);
+        execvpe(arguments[0], arguments.data(), environment.data());
+        const int error = errno;
+        static_cast<void>(!write(failure[1], &error, sizeof error));
+        _exit(127);
+    }
+    int error = mpirun_ < 0 ? errno : 0;
+    ::close(failure[1]);
+    if (error == 0) static_cast<void>(!read(failure[0], &error, sizeof error));
+    ::close(failure[0]);
+    if (error != 0) throw no_launcher(plan.command.front(), error);
+    if (const auto problem = folder_.record_process("mpirun", mpirun_)) {
+        log_.warn("mpirun is not recorded in the run's folder (" + problem.message() +
+                  "), `rhizome stop` will not find it");
+    }
+}
+
+ExitCode Launcher::stay() {
+    std::optional<world::Ending> ending;
+    std::optional<Nanoseconds> deadline;
+    while (true) {
+        for (int wait_ms = look_ms; const auto signal = signals_.next(wait_ms); wait_ms = 0) {
+            hear(*signal);
+        }
+        if (kill_asked_) return killed();
+        // In this order: whoever is gone has left its word before.
+        reap();
+        const bool alive = somebody_lives();
+        if (!ending) ending = folder_.finished();
+        if (!ending) {
+            if (!alive) return unfinished();
+            tell_that_mpirun_is_gone();
+            continue;
+        }
+        if (!deadline) deadline = clock_.now() + grace_;
+        if (alive && clock_.now() < *deadline) continue;
+        return ended(*ending);
+    }
+}
+
+void Launcher::hear(int signal) {
+    if (signal == SIGCHLD) return;  // all it had to do is done: it woke us
+    if (asked_) {
+        kill_asked_ = kill_asked_ || signal == SIGINT;
+        return;
+    }
+    asked_ = true;
+    if (const auto problem = folder_.ask_to_stop()) {
+        log_.error("the end word cannot be written to " + folder_.path() + " (" +
+                   problem.message() + "), interrupt again to kill the run on this host");
+        return;
+    }
+    log_.info("the run ends after this step; interrupt again to kill it");
+}
+
+void Launcher::reap() {
+    int status = 0;
+    pid_t child = 0;
+    while ((child = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (child == mpirun_) mpirun_status_ = status;
+    }
+    children_ = child == 0;
+}
+
+void Launcher::tell_that_mpirun_is_gone() {
+    if (!mpirun_status_ || told_of_mpirun_) return;
+    told_of_mpirun_ = true;
+    log_.warn("mpirun is gone (" + how_it_ended(*mpirun_status_) +
+              "), the run goes on without it; what the ranks print is lost");
+}
+
+/// A batch system starts processes that are nobody's descendants here, hence the second question.
+bool Launcher::somebody_lives() const {
+    if (children_) return true;
+    const auto living = folder_.living();
+    return std::any_of(living.begin(), living.end(),
+                       [](const world::Recorded& process) { return process.pid != getpid(); });
+}
+
+/// Whoever is killed may have left children behind, which are ours then: again, until none is left.
+void Launcher::kill_everybody() {
+    const Nanoseconds deadline = clock_.now() + kill_max;
+    for (reap(); somebody_lives() && clock_.now() < deadline; reap()) {
+        for (const world::Process& process : world::find_descendants()) {
+            world::kill_process(process.pid, process.started);
+        }
+        for (const world::Recorded& process : folder_.living()) {
+            if (process.pid != getpid()) world::kill_process(process.pid, process.started);
+        }
+        static_cast<void>(signals_.next(look_ms));
+    }
+}
+
+ExitCode Launcher::killed() {
+    // Before the deed, so that nobody takes it for an accident.
+    static_cast<void>(folder_.finish(ExitCode::stopped, "killed on request"));
+    kill_everybody();
+    if (const std::string hosts = folder_.other_hosts(); !hosts.empty()) {
+        log_.warn("on " + hosts + " nobody was killed, ranks there end with their step");
+    }
+    return ended(folder_.finished().value_or(
+        world::Ending{ExitCode::stopped, "killed on request, and its folder is out of reach"}));
+}
+
+ExitCode Launcher::ended(const world::Ending& ending) {
+    if (somebody_lives()) {
+        log_.warn("processes of the run outlive its end (for more than " +
+                  to_text_short(std::chrono::duration<double>(grace_).count()) +
+                  " s), they are killed");
+        kill_everybody();
+    }
+    if (ending.code != ExitCode::done) log_.info("the run has ended: " + ending.reason);
+    return ending.code;
+}
+
+ExitCode Launcher::unfinished() const {
+    const std::string hosts = folder_.other_hosts();
+    log_.error("the run left no word of how it ended (its processes " +
+               (hosts.empty() ? "" : "on this host, not known of " + hosts + ", ") +
+               "are gone; mpirun: " +
+               (mpirun_status_ ? how_it_ended(*mpirun_status_) : std::string{"unknown"}) +
+               "), see what they printed, and start it again");
+    return ExitCode::unfinished;
+}
+
+}  // namespace
+
+ExitCode launch(const LaunchPlan& plan, const world::RunFolder& folder, const Log& log) {
+    if (const auto problem = folder.record_process("launcher", getpid())) {
+        throw ConfigError{"run folder " + folder.path() +
+                          " (cannot be written: " + problem.message() + "), name another one"};
+    }
+    Launcher launcher{folder, plan.grace, log};
+    launcher.start(plan);
+    log.info("run folder " + folder.path());
+    return launcher.stay();
+}
+
+}  // namespace rhizome::cli

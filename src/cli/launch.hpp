@@ -1,0 +1,34 @@
+// Starts the processes of a run and stays with them until it has ended. What holds: one Ctrl-C ends
+// a run in order, a second one at once; the exit code is the run's own; nothing is left on this
+// host.
+//
+// mpirun cannot be asked for any of this. A signal would make it end the ranks in the middle of a
+// step, its exit code says nothing after a loss, and ranks outlive it. So it gets a session of its
+// own, where no terminal reaches it, and the run's folder has the last word. Ranks whose mpirun is
+// gone go on, and are waited for all the same.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/sources.hpp"
+#include "core/clock.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "world/run_folder.hpp"
+
+namespace rhizome::cli {
+
+struct LaunchPlan {
+    std::vector<std::string> command;  // mpirun and all its words
+    Environment environment;           // of mpirun
+    Nanoseconds grace;                 // from the run's end to the end of its processes
+};
+
+/// Returns the code of the run's marker; ExitCode::unfinished if there never was one. Throws
+/// ConfigError if mpirun cannot be started. To be called once, by a process of one thread that ends
+/// soon after: it goes on holding back signals and taking in orphans.
+[[nodiscard]] ExitCode launch(const LaunchPlan& plan, const world::RunFolder& folder,
+                              const Log& log);
+
+}  // namespace rhizome::cli

@@ -1,0 +1,34 @@
+// Beginning together: a mistake of the user is often met by every worker, and sometimes by one
+// whose node lacks a file. Either way it is said once, and all end with its exit code.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "core/error.hpp"
+#include "world/world.hpp"
+
+namespace rhizome::cli {
+
+/// One worker's word on whether it can start: nothing, or what is wrong. Throws UserError on all
+/// workers if anybody has something: with its text where nobody else says it, elsewhere without.
+void agree_to_start(world::World& world, Nanoseconds patience,
+                    const std::optional<UserError>& problem);
+
+/// Makes something that every worker needs, or throws as above.
+template <class Make>
+auto agree_to_start(world::World& world, Nanoseconds patience, const Make& make)
+    -> decltype(make()) {
+    decltype(make()) made{};
+    std::optional<UserError> problem;
+    try {
+        made = make();
+    } catch (const UserError& error) {
+        problem = error;
+    }
+    agree_to_start(world, patience, problem);
+    return made;
+}
+
+}  // namespace rhizome::cli

@@ -1,0 +1,119 @@
+#include "engine/messenger.hpp"
+
+#include <algorithm>
+
+namespace rhizome::engine {
+
+using device::Tensor;
+
+namespace {
+
+// How long to rest while a device works that does not know when it will be done.
+constexpr Nanoseconds look_interval = std::chrono::microseconds{20};
+
+/// Devices here have their memory in the host's address space.
+std::span<std::byte> host_bytes(const Tensor& tensor) {
+    return {tensor.data, static_cast<std::size_t>(tensor.bytes())};
+}
+
+}  // namespace
+
+void Messenger::begin(Outgoing& message) {
+    for (const Tensor& tensor : message.tensors) {
+        message.tickets.push_back(world_.send(message.to, message.tag, host_bytes(tensor)));
+        bytes_sent_ += tensor.bytes();
+    }
+}
+
+void Messenger::send(WorkerId to, world::Tag tag, std::span<const Tensor> tensors,
+                     std::shared_ptr<const device::Event> ready, std::int32_t* in_flight) {
+    if (status_ != CommStatus::ok) return;
+    if (in_flight != nullptr) ++*in_flight;
+    waiting_.push_back({to, tag, {tensors.begin(), tensors.end()}, std::move(ready), in_flight});
+    pump();
+}
+
+Messenger::Receipt Messenger::receive(WorkerId from, world::Tag tag,
+                                      std::span<const Tensor> tensors) {
+    if (free_receipts_.empty()) {
+        free_receipts_.push_back(receipts_.size());
+        receipts_.emplace_back();
+    }
+    const Receipt receipt = free_receipts_.back();
+    free_receipts_.pop_back();
+    if (status_ != CommStatus::ok) return receipt;
+    for (const Tensor& tensor : tensors) {
+        receipts_[receipt].push_back(world_.receive(from, tag, host_bytes(tensor)));
+    }
+    return receipt;
+}
+
+bool Messenger::has_ended(world::Ticket ticket) {
+    const auto ended = world_.poll(ticket);
+    if (ended && *ended != CommStatus::ok) status_ = *ended;
+    return ended.has_value();
+}
+
+bool Messenger::all_ended(std::vector<world::Ticket>& tickets) {
+    while (!tickets.empty() && status_ == CommStatus::ok && has_ended(tickets.back())) {
+        tickets.pop_back();
+    }
+    return tickets.empty();
+}
+
+void Messenger::pump() {
+    while (!waiting_.empty() && status_ == CommStatus::ok && waiting_.front().ready->done()) {
+        begin(waiting_.front());
+        leaving_.push_back(std::move(waiting_.front()));
+        waiting_.pop_front();
+    }
+    std::erase_if(leaving_, [this](Outgoing& message) {
+        if (!all_ended(message.tickets)) return false;
+        if (message.in_flight != nullptr) --*message.in_flight;
+        return true;
+    });
+}
+
+Nanoseconds Messenger::next_look(Nanoseconds deadline, const device::Event* event) const {
+    for (const device::Event* awaited :
+         {event, waiting_.empty() ? nullptr : waiting_.front().ready.get()}) {
+        if (awaited == nullptr) continue;
+        deadline = std::min(deadline,
+                            awaited->due().value_or(world_.clock().now() + look_interval));
+    }
+    return deadline;
+}
+
+template <class Condition>
+CommStatus Messenger::wait_for(const Condition& condition, const device::Event* event) {
+    const Nanoseconds end = deadline();
+    while (true) {
+        pump();
+        if (status_ != CommStatus::ok) return status_;
+        if (condition()) return CommStatus::ok;
+        if (status_ != CommStatus::ok) return status_;
+        if (world_.clock().now() >= end) return status_ = CommStatus::timed_out;
+        world_.rest(next_look(end, event));
+    }
+}
+
+CommStatus Messenger::wait(Receipt receipt) {
+    const CommStatus status =
+        wait_for([&] { return all_ended(receipts_[receipt]); }, nullptr);
+    if (status == CommStatus::ok) free_receipts_.push_back(receipt);
+    return status;
+}
+
+CommStatus Messenger::wait(const device::Event& event) {
+    return wait_for([&] { return event.done(); }, &event);
+}
+
+CommStatus Messenger::wait_until_sent(const std::int32_t& in_flight) {
+    return wait_for([&] { return in_flight == 0; }, nullptr);
+}
+
+CommStatus Messenger::drain() {
+    return wait_for([&] { return waiting_.empty() && leaving_.empty(); }, nullptr);
+}
+
+}  // namespace rhizome::engine

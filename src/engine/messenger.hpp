@@ -1,0 +1,76 @@
+// Messages between workers' tensors, beside the computation. A send leaves once the device has made
+// its data; a receive says that there is room, and whoever needs the data waits for them.
+//
+// Every wait moves messages along, ends with the first status that is not ok, and has a deadline.
+// Invariant: once a status was not ok, every later call gives that status.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/device.hpp"
+#include "world/world.hpp"
+
+namespace rhizome::engine {
+
+class Messenger {
+  public:
+    /// Nothing is waited for longer than `patience`.
+    Messenger(world::World& world, Nanoseconds patience) : world_{world}, patience_{patience} {}
+
+    [[nodiscard]] world::World& world() { return world_; }
+    [[nodiscard]] Nanoseconds deadline() const { return world_.clock().now() + patience_; }
+
+    /// Sends the tensors, one after the other, once `ready` has happened. `in_flight`, if any, is
+    /// one higher until the tensors may be written again.
+    void send(WorkerId to, world::Tag tag, std::span<const device::Tensor> tensors,
+              std::shared_ptr<const device::Event> ready, std::int32_t* in_flight);
+
+    /// Receives as many tensors; they must not be touched before wait(receipt) has said ok.
+    using Receipt = std::size_t;
+    [[nodiscard]] Receipt receive(WorkerId from, world::Tag tag,
+                                  std::span<const device::Tensor> tensors);
+    [[nodiscard]] CommStatus wait(Receipt receipt);
+
+    /// Waits for the device.
+    [[nodiscard]] CommStatus wait(const device::Event& event);
+    /// Waits until a counter given to send() is 0 again.
+    [[nodiscard]] CommStatus wait_until_sent(const std::int32_t& in_flight);
+    /// Waits until everything that was sent has left.
+    [[nodiscard]] CommStatus drain();
+
+    [[nodiscard]] std::int64_t bytes_sent() const { return bytes_sent_; }
+
+  private:
+    struct Outgoing {
+        WorkerId to;
+        world::Tag tag;
+        std::vector<device::Tensor> tensors;
+        std::shared_ptr<const device::Event> ready;
+        std::int32_t* in_flight;
+        std::vector<world::Ticket> tickets{};  // once it has left the device
+    };
+
+    /// Starts what is ready, notices what has ended.
+    void pump();
+    void begin(Outgoing& message);
+    /// True once it has ended. Notes a bad status.
+    bool has_ended(world::Ticket ticket);
+    bool all_ended(std::vector<world::Ticket>& tickets);
+    template <class Condition>
+    [[nodiscard]] CommStatus wait_for(const Condition& condition, const device::Event* event);
+    [[nodiscard]] Nanoseconds next_look(Nanoseconds deadline, const device::Event* event) const;
+
+    world::World& world_;
+    Nanoseconds patience_;
+    CommStatus status_ = CommStatus::ok;
+    std::deque<Outgoing> waiting_;   // for the device, in order
+    std::vector<Outgoing> leaving_;  // under way
+    std::vector<std::vector<world::Ticket>> receipts_;
+    std::vector<Receipt> free_receipts_;
+    std::int64_t bytes_sent_ = 0;
+};
+
+}  // namespace rhizome::engine

@@ -1,0 +1,98 @@
+#include "engine/state_digest.hpp"
+
+#include <algorithm>
+
+#include "core/digest.hpp"
+
+namespace rhizome::engine {
+namespace {
+
+constexpr std::size_t hex_digits = 32;
+constexpr world::Tag tag{world::World::tag_max};
+
+device::Tensor tensor_of(std::string& text) {
+    return {reinterpret_cast<std::byte*>(text.data()),
+            Shape{static_cast<std::int64_t>(text.size() / sizeof(std::int32_t))}, DType::i32};
+}
+
+std::vector<std::size_t> chunks_of(const OwnershipMap& owners, WorkerId worker) {
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < owners.chunks.size(); ++i) {
+        if (owners.chunks[i].owners.front() == worker) places.push_back(i);
+    }
+    return places;
+}
+
+/// One after the other.
+std::string digests_made_here(Worker& worker, WorkerId self) {
+    std::string all;
+    for (const OwnedState& owned : worker.state().owned()) {
+        if (worker.plan().owners.chunks[owned.place].owners.front() != self) continue;
+        all += digest_of_chunk(worker.stream(), owned.parameter, owned.first_moment,
+                               owned.second_moment);
+    }
+    return all;
+}
+
+}  // namespace
+
+std::string chunk_name(const LayerTable& table, ChunkRef chunk) {
+    return table.name_of(chunk.tensor) + "#" + std::to_string(chunk.chunk);
+}
+
+std::string digest_of_chunk(device::Stream& stream, const device::Tensor& parameter,
+                            const device::Tensor& first_moment,
+                            const device::Tensor& second_moment) {
+    Digest digest;
+    std::vector<std::byte> bytes;
+    for (const device::Tensor& values : {parameter, first_moment, second_moment}) {
+        bytes.resize(static_cast<std::size_t>(values.bytes()));
+        stream.download(bytes, values);
+        stream.synchronize();
+        digest.add(bytes);
+    }
+    return digest.hex();
+}
+
+std::string digest_of(std::span<const ChunkDigest> chunks) {
+    Digest digest;
+    for (const ChunkDigest& chunk : chunks) {
+        digest.add_text(chunk.name);
+        digest.add_text(chunk.hex);
+    }
+    return digest.hex();
+}
+
+DigestEnd gather_digests(Worker& worker, const LayerTable& table) {
+    const OwnershipMap& owners = worker.plan().owners;
+    Messenger& messenger = worker.messenger();
+    const WorkerId self = messenger.world().self();
+    const WorkerId reader = messenger.world().members().front();
+    std::string mine = digests_made_here(worker, self);
+    if (self != reader) {
+        if (!mine.empty()) {
+            const device::Tensor message = tensor_of(mine);
+            messenger.send(reader, tag, std::span{&message, 1}, worker.stream().record(), nullptr);
+        }
+        return {messenger.drain(), {}};
+    }
+    std::vector<ChunkDigest> all(owners.chunks.size());
+    for (const WorkerId sender : messenger.world().members()) {
+        const std::vector<std::size_t> places = chunks_of(owners, sender);
+        if (places.empty()) continue;
+        std::string digests = sender == self ? mine : std::string(places.size() * hex_digits, ' ');
+        if (sender != self) {
+            const device::Tensor message = tensor_of(digests);
+            const CommStatus status =
+                messenger.wait(messenger.receive(sender, tag, std::span{&message, 1}));
+            if (status != CommStatus::ok) return {status, {}};
+        }
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            all[places[i]] = {chunk_name(table, owners.chunks[places[i]].chunk),
+                              digests.substr(i * hex_digits, hex_digits)};
+        }
+    }
+    return {CommStatus::ok, std::move(all)};
+}
+
+}  // namespace rhizome::engine

@@ -1,0 +1,261 @@
+#include "engine/worker.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/text.hpp"
+
+namespace rhizome::engine {
+
+using model::Pass;
+
+namespace {
+
+constexpr const char* divergence_hint = "take a lower optimizer.learning_rate or more warm-up";
+
+std::vector<LayerRange> layers_of(const RunShape& shape, WorkerId self) {
+    std::vector<LayerRange> layers;
+    for (const PipelineShape& pipeline : shape.pipelines) {
+        for (const StageShape& stage : pipeline.stages) {
+            if (stage.worker == self) layers.push_back(stage.layers);
+        }
+    }
+    return layers;
+}
+
+/// Both lists use the same memory, one after the other.
+std::map<StageId, StageMemory::Counts> counts_of(const Program& step, const Program& evaluation) {
+    auto counts = step.counts;
+    for (const auto& [stage, needed] : evaluation.counts) {
+        StageMemory::Counts& count = counts.at(stage);
+        count.slots = std::max(count.slots, needed.slots);
+        count.work_areas = std::max(count.work_areas, needed.work_areas);
+    }
+    return counts;
+}
+
+Program step_program(const RunPlan& plan, WorkerId self) { return compile(plan.step, self, 0); }
+
+Program evaluation_program(const RunPlan& plan, WorkerId self) {
+    return plan.evaluation ? compile(*plan.evaluation, self, world::World::tag_max / 2) : Program{};
+}
+
+std::int32_t evaluation_microbatches(const RunPlan& plan) {
+    return plan.evaluation ? plan.evaluation->shape.lanes.microbatches : 0;
+}
+
+std::int64_t largest_tensor(const model::Network& network) {
+    std::int64_t bytes = 0;
+    for (std::int32_t i = 0; i < network.size(); ++i) {
+        const model::LayerSpec& spec = network.layer(LayerId{i}).spec();
+        for (const auto* specs : {&spec.writes, &spec.saved, &spec.deferred, &spec.scratch}) {
+            for (const TensorSpec& tensor : *specs) bytes = std::max(bytes, tensor.bytes());
+        }
+        for (const auto& parameter : spec.parameters) {
+            bytes = std::max(bytes, parameter.spec.bytes());
+        }
+    }
+    return bytes;
+}
+
+std::vector<std::int64_t> first_samples(std::int32_t rows, Microbatch microbatch) {
+    std::vector<std::int64_t> samples;
+    for (std::int32_t row = 0; row < rows; ++row) {
+        samples.push_back(std::int64_t{microbatch.value()} * rows + row);
+    }
+    return samples;
+}
+
+}  // namespace
+
+Worker::Worker(device::Device& device, const model::Network& network, const data::Dataset& train,
+               const data::Dataset* validation, world::World& world, const RunPlan& plan,
+               const WorkerConfig& config)
+    : network_{network},
+      train_{train},
+      validation_{validation},
+      config_{config},
+      plan_{plan},
+      sampler_{config.seed, train.samples(), plan.shape.lanes.microbatches, config.rows},
+      stream_{device.make_stream()},
+      messenger_{world, config.patience},
+      step_{step_program(plan_, world.self())},
+      evaluation_{evaluation_program(plan_, world.self())},
+      state_{device,       *stream_,     network, layers_of(plan_.shape, world.self()),
+             plan_.owners, world.self(), config.seed},
+      exchange_{device,
+                network.table(),
+                plan_.shape,
+                plan_.owners,
+                world.self(),
+                state_,
+                plan_.step.programs[plan_.shape.place_of(world.self())]},
+      step_parts_{plan_.shape, &plan_.owners, world.self()} {
+    ENSURE(world.members() == plan_.shape.workers);
+    ENSURE(!plan_.evaluation || validation_ != nullptr);
+    if (plan_.evaluation) {
+        evaluation_parts_.emplace(plan_.evaluation->shape, nullptr, world.self());
+    }
+    const auto losses = std::int64_t{
+        std::max(plan_.shape.lanes.microbatches, evaluation_microbatches(plan_))};
+    const auto squares = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(step_parts_.chunks().size()));
+    scalars_ = device.allocate((losses + squares) * bytes_of(DType::f64));
+    const device::Tensor all =
+        scalars_.at(0, {"scalars", Shape{losses + squares}, DType::f64});
+    losses_ = all.slice(0, losses);
+    squares_ = all.slice(losses, squares);
+    add_stages(device, train.fields());
+    stream_->synchronize();
+}
+
+void Worker::add_stages(device::Device& device, std::span<const TensorSpec> fields) {
+    const WorkerId self = messenger_.world().self();
+    const auto pipeline_id = plan_.shape.pipeline_of(self);
+    if (!pipeline_id) return;
+    const PipelineShape& pipeline = plan_.shape.pipelines[pipeline_id->index()];
+    const auto counts = counts_of(step_, evaluation_);
+    for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+        auto& stage = stages_.emplace_back();
+        if (pipeline.stages[s].worker != self) continue;
+        stage = std::make_unique<Stage>(device, *stream_, network_, pipeline.stages[s].layers,
+                                        fields, config_.rows,
+                                        counts.at(StageId{static_cast<std::int32_t>(s)}),
+                                        plan_.shape.lanes, pipeline.lanes);
+    }
+}
+
+MemoryPlan Worker::plan_memory(const model::Network& network, std::span<const TensorSpec> fields,
+                               const RunPlan& plan, WorkerId self, std::int32_t rows) {
+    const LayerTable& table = network.table();
+    MemoryPlan memory{
+        .held = WorkerState::planned_bytes(network, layers_of(plan.shape, self), plan.owners,
+                                           self) +
+                ChunkExchange::planned_bytes(table, plan.shape, plan.owners, self,
+                                             plan.step.programs[plan.shape.place_of(self)]),
+        .workspace = largest_tensor(network)};
+    if (const auto id = plan.shape.pipeline_of(self)) {
+        const PipelineShape& pipeline = plan.shape.pipelines[id->index()];
+        const auto counts = counts_of(step_program(plan, self), evaluation_program(plan, self));
+        for (const auto& [stage, count] : counts) {
+            const LayerRange layers = pipeline.stages[stage.index()].layers;
+            memory.held += StageMemory::planned_bytes(network, layers, fields, rows, count);
+            memory.held += GradientSum::sets_in_order(plan.shape.lanes, pipeline.lanes) *
+                           model::TensorSet::planned_bytes(table, model::TiedTensors::separate,
+                                                           std::span{&layers, 1});
+        }
+    }
+    return memory;
+}
+
+Workbench Worker::bench(Parts& parts) {
+    return {.stream = *stream_,
+            .messenger = messenger_,
+            .parameters = state_.parameters(),
+            .stages = stages_,
+            .exchange = exchange_,
+            .parts = parts,
+            .losses = losses_,
+            .squares = squares_,
+            .pulse = config_.pulse};
+}
+
+StepEnd Worker::run_step(Step step, bool go_on) {
+    const auto samples = [&](Microbatch microbatch) {
+        std::vector<std::int64_t> result;
+        for (std::int32_t row = 0; row < config_.rows; ++row) {
+            result.push_back(sampler_.sample(step, microbatch, row));
+        }
+        return result;
+    };
+    std::int64_t loss_terms = 0;
+    for (std::int32_t m = 0; m < plan_.shape.lanes.microbatches; ++m) {
+        for (const std::int64_t sample : samples(Microbatch{m})) {
+            loss_terms += train_.loss_terms(sample);
+        }
+    }
+    ENSURE(loss_terms > 0);
+    const Task task{.pass = {.mode = Pass::Mode::train,
+                             .seed = config_.seed,
+                             .step = step,
+                             .microbatch = Microbatch{0},
+                             .gradient_scale = 1.0 / static_cast<double>(loss_terms)},
+                    .dataset = train_,
+                    .samples = samples,
+                    .loss_terms = loss_terms,
+                    .optimizer = &config_.optimizer,
+                    .go_on = go_on};
+    Turn turn{bench(step_parts_), step_, task};
+    const CommStatus status = turn.run();
+    for (const auto& stage : stages_) {
+        if (stage) stage->gradients().clear();
+    }
+    const StepResult result{step, turn.mean_loss(), turn.gradient_norm(),
+                            model::learning_rate(config_.optimizer, step)};
+    if (status == CommStatus::ok && !turn.is_finite()) {
+        throw DivergedError{"training diverged after " + std::to_string(step.value()) +
+                            " steps (loss " + to_text(result.loss) + ", gradient norm " +
+                            to_text(result.gradient_norm) + " in the next), " + divergence_hint};
+    }
+    return {status, result, turn.all_go_on()};
+}
+
+EvaluationEnd Worker::evaluate() {
+    ENSURE(evaluation_parts_.has_value());
+    std::int64_t loss_terms = 0;
+    for (std::int32_t m = 0; m < evaluation_microbatches(plan_); ++m) {
+        for (const std::int64_t sample : first_samples(config_.rows, Microbatch{m})) {
+            loss_terms += validation_->loss_terms(sample);
+        }
+    }
+    const Task task{.pass = {.mode = Pass::Mode::evaluate,
+                             .seed = config_.seed,
+                             .step = Step{0},
+                             .microbatch = Microbatch{0},
+                             .gradient_scale = 1.0},
+                    .dataset = *validation_,
+                    .samples = [&](Microbatch m) { return first_samples(config_.rows, m); },
+                    .loss_terms = loss_terms,
+                    .optimizer = nullptr,
+                    .go_on = true};
+    Turn turn{bench(*evaluation_parts_), evaluation_, task};
+    const CommStatus status = turn.run();
+    const double loss = turn.mean_loss();
+    if (status == CommStatus::ok && !std::isfinite(loss)) {
+        throw DivergedError{"training diverged (the validation loss is " + to_text(loss) + "), " +
+                            divergence_hint};
+    }
+    return {status, loss};
+}
+
+CommStatus Worker::expect_finite_parameters() {
+    bool finite = true;
+    for (const OwnedState& owned : state_.owned()) {
+        stream_->sum_of_squares(squares_.slice(0, 1), owned.parameter);
+        double squares = 0;
+        stream_->download(std::as_writable_bytes(std::span{&squares, 1}), squares_.slice(0, 1));
+        const CommStatus status = messenger_.wait(*stream_->record());
+        if (status != CommStatus::ok) return status;
+        finite = finite && std::isfinite(squares);
+    }
+    world::World& world = messenger_.world();
+    const world::Agreement agreement =
+        world.agree(finite ? 3 : 1, messenger_.deadline());
+    if (agreement.status != CommStatus::ok) return agreement.status;
+    if ((agreement.flags & 1) == 0) return CommStatus::revoked;
+    if ((agreement.flags & 2) == 0) {
+        throw DivergedError{std::string{"training diverged in its last step (a parameter is not "
+                                        "finite), "} +
+                            divergence_hint};
+    }
+    return CommStatus::ok;
+}
+
+void Worker::abandon() {
+    world::World& world = messenger_.world();
+    world.revoke();
+    // How it ends changes nothing any more here; the others learn that this worker gave up.
+    static_cast<void>(world.agree(0, messenger_.deadline()));
+}
+
+}  // namespace rhizome::engine

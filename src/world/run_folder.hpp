@@ -1,0 +1,88 @@
+// What the processes of a run, and those who watch it, tell each other by way of the file system.
+// It holds when the launcher is killed, when MPI is gone, and from host to host:
+//
+//   FOLDER/stop              the end word: whoever writes it wants the run to end after this step
+//   FOLDER/finished          how it ended: "code 0", "reason ..."; without it, it has not ended
+//   FOLDER/processes/NAME    "host H", "pid P", "started T", for whoever must end it by force
+//
+// Invariant: a file under its final name is whole, and `finished` never changes. It is written
+// aside and linked, so of several who write it one is the first, and for all of them that one's
+// word holds.
+//
+// A folder that cannot be used at the start of a run is a ConfigError. Later it may vanish, fill up
+// or become read-only at any time, and training goes on: trouble is a value then.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "core/error.hpp"
+#include "world/process_table.hpp"
+
+namespace rhizome::world {
+
+struct Ending {
+    ExitCode code;
+    std::string reason;  // one line
+    friend bool operator==(const Ending&, const Ending&) = default;
+};
+
+/// Whether this call ended the run. Neither mine nor a problem: somebody else was faster.
+struct [[nodiscard]] Marked {
+    bool mine = false;
+    std::error_code problem{};
+};
+
+struct Recorded {
+    std::string name;  // rank.3
+    std::string host;
+    pid_t pid;
+    std::uint64_t started;  // as in Process
+};
+
+class RunFolder {
+  public:
+    /// A new run. `path` must not be there yet, or be empty. Throws ConfigError.
+    [[nodiscard]] static RunFolder make(const std::string& path);
+    /// A new run in a new folder below `parent`, named by that time in UTC. Throws ConfigError.
+    [[nodiscard]] static RunFolder make_below(const std::string& parent,
+                                              std::chrono::system_clock::time_point now);
+    /// A run that somebody else made. Throws ConfigError.
+    [[nodiscard]] static RunFolder open(const std::string& path);
+
+    [[nodiscard]] const std::string& path() const { return path_; }  // absolute
+
+    /// Writes the end word, if it is not there yet.
+    [[nodiscard]] std::error_code ask_to_stop() const;
+    /// One system call. A folder out of reach asks for nothing.
+    [[nodiscard]] bool stop_asked() const;
+
+    /// Says how the run ended, unless somebody has. `reason` becomes one line.
+    Marked finish(ExitCode code, std::string_view reason) const;
+    /// A marker that is damaged says that it is, with ExitCode::unfinished.
+    [[nodiscard]] std::optional<Ending> finished() const;
+
+    /// A process of this host that belongs to the run. `name` is a file's name, unique in the run.
+    [[nodiscard]] std::error_code record_process(std::string_view name, pid_t pid) const;
+    /// By name; what cannot be read is left out.
+    [[nodiscard]] std::vector<Recorded> recorded() const;
+    /// Those of this host that live.
+    [[nodiscard]] std::vector<Recorded> living() const;
+    /// Where else processes were recorded, whether they live or not: "node2, node7", or nothing.
+    [[nodiscard]] std::string other_hosts() const;
+
+  private:
+    explicit RunFolder(std::string path);
+    [[nodiscard]] std::string place_of(std::string_view name) const;
+    [[nodiscard]] std::string aside_of(std::string_view name) const;
+
+    std::string path_;
+    std::string stop_path_;  // asked for between any two steps
+    std::string host_;
+};
+
+}  // namespace rhizome::world
