@@ -73,3 +73,15 @@ elseif(RHIZOME_SANITIZE)
 endif()
 rhizome_script_test(commit_model LABELS model TIMEOUT 600 UNLESS "${no_spin}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/model/check_commit.py)
+
+if(Ulfm_FOUND)
+    add_executable(layout_test tests/mpi/layout_test.cpp)
+    target_compile_options(layout_test PRIVATE -O0 -g1)
+    target_link_libraries(layout_test PRIVATE rhizome_flags rhizome_oracle rhizome_mpi_world)
+endif()
+rhizome_script_test(layouts_have_the_same_bits LABELS mpi TIMEOUT 600 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
+        pairs $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
+        all $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})

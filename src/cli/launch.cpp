@@ -15,6 +15,7 @@
 #include <cstring>
 #include <optional>
 
+#include "cli/ignored_signals.hpp"
 #include "world/process_table.hpp"
 
 namespace rhizome::cli {
@@ -23,17 +24,20 @@ namespace {
 constexpr int look_ms = 50;                                 // at the folder
 constexpr Nanoseconds kill_max = std::chrono::seconds{10};  // a process inside the kernel dies late
 
+constexpr std::array ends{SIGINT, SIGTERM, SIGHUP};
+
 /// Signals as something to read, so that nothing is ever done inside a handler.
 class Signals {
   public:
     Signals() {
         sigset_t wanted;
         sigemptyset(&wanted);
-        for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-            struct sigaction now{};
-            sigaction(number, nullptr, &now);
-            // nohup, or a shell's background: whoever ignores them for us means it.
-            if (now.sa_handler != SIG_IGN) sigaddset(&wanted, number);
+        for (const int number : ends) {
+            if (was_ignored_at_start(number)) {
+                static_cast<void>(std::signal(number, SIG_IGN));
+            } else {
+                sigaddset(&wanted, number);
+            }
         }
         sigaddset(&wanted, SIGCHLD);
         static_cast<void>(std::signal(SIGCHLD, SIG_DFL));

@@ -70,7 +70,7 @@ MPI_Comm duplicate(MPI_Comm of) {
 /// An empty message from everybody to everybody. Every later death then closes a socket to each,
 /// and no launcher is needed to tell of it; without this, agreements were seen to wait for ever.
 void meet_everybody(const MpiStart& start, Nanoseconds at_most) {
-    const MPI_Comm comm = start.duplicates.front();
+    MPI_Comm comm = start.duplicates.front();
     std::vector<MPI_Request> requests;
     for (std::int32_t peer = 0; peer < start.ranks; ++peer) {
         if (peer == start.rank) continue;

@@ -39,7 +39,7 @@ class MpiWorld final : public World {
   private:
     struct Piece {
         MPI_Request request;
-        int bytes_expected;  // by a receive; -1: a send
+        std::optional<int> bytes_expected;  // by a receive
     };
     /// A ticket is the place of its message in the list.
     struct Message {
@@ -49,9 +49,11 @@ class MpiWorld final : public World {
         std::vector<Piece> pieces;  // those under way; keeps its memory from message to message
     };
 
+    enum class Direction : std::uint8_t { out, in };
+
     /// Begins one message: `begin_piece(offset, size, request)` for each of its pieces.
     template <class BeginPiece>
-    [[nodiscard]] Ticket begin(WorkerId peer, Tag tag, std::size_t bytes, bool is_receive,
+    [[nodiscard]] Ticket begin(Direction direction, WorkerId peer, Tag tag, std::size_t bytes,
                                const BeginPiece& begin_piece);
     [[nodiscard]] Ticket take_free_ticket();
     /// Asks MPI about each piece, which moves everything along. True if the message ends by that.
@@ -71,11 +73,12 @@ class MpiWorld final : public World {
     std::vector<Message> messages_;
     std::vector<std::int32_t> free_;
     std::size_t under_way_ = 0;
+    std::vector<std::unique_ptr<int>> late_agreements_;  // MPI may still write there
     bool revocation_known_ = false;  // to this worker, who was told or caused it
 };
 
 template <class BeginPiece>
-Ticket MpiWorld::begin(WorkerId peer, Tag tag, std::size_t bytes, bool is_receive,
+Ticket MpiWorld::begin(Direction direction, WorkerId peer, Tag tag, std::size_t bytes,
                        const BeginPiece& begin_piece) {
     ENSURE(peer != self_ && peer.value() < start_.ranks);
     ENSURE(tag.value() <= tag_max);
@@ -86,10 +89,11 @@ Ticket MpiWorld::begin(WorkerId peer, Tag tag, std::size_t bytes, bool is_receiv
     std::size_t offset = 0;
     bool goes_on = message.status == CommStatus::ok;
     while (goes_on) {  // an empty message is one empty piece
-        const std::size_t size = std::min(piece_bytes_, bytes - offset);
-        Piece piece{MPI_REQUEST_NULL, is_receive ? static_cast<int>(size) : -1};
-        message.status = status_of(begin_piece(offset, static_cast<int>(size), &piece.request));
-        offset += size;
+        const auto size = static_cast<int>(std::min(piece_bytes_, bytes - offset));
+        Piece piece{MPI_REQUEST_NULL, {}};
+        if (direction == Direction::in) piece.bytes_expected = size;
+        message.status = status_of(begin_piece(offset, size, &piece.request));
+        offset += static_cast<std::size_t>(size);
         goes_on = message.status == CommStatus::ok && offset < bytes;
         if (message.status == CommStatus::ok) message.pieces.push_back(piece);
     }
@@ -110,7 +114,7 @@ Ticket MpiWorld::take_free_ticket() {
 }
 
 Ticket MpiWorld::send(WorkerId to, Tag tag, std::span<const std::byte> bytes) {
-    return begin(to, tag, bytes.size(), false,
+    return begin(Direction::out, to, tag, bytes.size(),
                  [&](std::size_t offset, int size, MPI_Request* request) {
                      return MPI_Isend(bytes.data() + offset, size, MPI_BYTE, to.value(),
                                       tag.value(), comm_, request);
@@ -118,7 +122,7 @@ Ticket MpiWorld::send(WorkerId to, Tag tag, std::span<const std::byte> bytes) {
 }
 
 Ticket MpiWorld::receive(WorkerId from, Tag tag, std::span<std::byte> bytes) {
-    return begin(from, tag, bytes.size(), true,
+    return begin(Direction::in, from, tag, bytes.size(),
                  [&](std::size_t offset, int size, MPI_Request* request) {
                      return MPI_Irecv(bytes.data() + offset, size, MPI_BYTE, from.value(),
                                       tag.value(), comm_, request);
@@ -134,7 +138,7 @@ bool MpiWorld::advance(Message& message) {
             message.status = status_of(result);
             return true;
         }
-        if (done != 0 && piece.bytes_expected >= 0) {
+        if (done != 0 && piece.bytes_expected) {
             int bytes = 0;
             MPI_Get_count(&status, MPI_BYTE, &bytes);
             ENSURE(bytes == piece.bytes_expected && "a receive is as long as what was sent");
@@ -191,7 +195,7 @@ void MpiWorld::rest(Nanoseconds until) {
 Agreement MpiWorld::agree(std::uint32_t flags, Nanoseconds deadline) {
     Nanoseconds now = clock_.now();
     const Pulse::Waiting waiting{pulse_, std::max(deadline - now, Nanoseconds{0})};
-    // In memory of its own: MPI writes there whenever the agreement ends, be it after the deadline.
+    // Where MPI writes whenever the agreement ends, be it after the deadline.
     auto given = std::make_unique<int>(std::bit_cast<int>(flags));
     MPI_Request request = MPI_REQUEST_NULL;
     int result = MPIX_Comm_iagree(comm_, given.get(), &request);
@@ -200,7 +204,7 @@ Agreement MpiWorld::agree(std::uint32_t flags, Nanoseconds deadline) {
         result = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
         if (done != 0 || result != MPI_SUCCESS) break;
         if (now >= deadline) {
-            static_cast<void>(given.release());
+            late_agreements_.push_back(std::move(given));
             return {CommStatus::timed_out, flags};
         }
         backoff.wait(deadline - now);

@@ -77,7 +77,7 @@ def seen_by(folder, rank):
         return None
 
 
-def fault_of(case, folder, seed):
+def fault_of(case, folder, seed, reaper):
     """What is wrong with what the ranks left, if anything."""
     dead = case.victims(seed)
     living = [rank for rank in range(case.ranks) if rank not in (*dead, *case.stopped)]
@@ -85,8 +85,10 @@ def fault_of(case, folder, seed):
         if not (folder / f"victim.{victim}").exists():
             return f"rank {victim} was neither killed nor stopped"
         pid = int((folder / f"victim.{victim}").read_text())
-        if victim in dead and is_alive(pid) or victim in case.stopped and state_of(pid) != "T":
-            return f"rank {victim} is in state {state_of(pid)}"
+        if victim in dead:
+            reaper.until(lambda pid=pid: not is_alive(pid), f"the death of rank {victim}")
+        elif state_of(pid) != "T":
+            return f"rank {victim} is not stopped, but in state {state_of(pid)}"
         if seen_by(folder, victim) is not None:
             return f"rank {victim} came to an end: {seen_by(folder, victim)}"
     all_seen = [seen_by(folder, rank) for rank in living]
@@ -118,7 +120,7 @@ def run(name, case, seed, program, mpirun, options):
                 reaper.until(lambda: process.poll() is not None or
                              all(seen_by(folder, rank) is not None for rank in living),
                              "word of all who live", DEADLINE_S)
-            fault = fault_of(case, folder, seed)
+            fault = fault_of(case, folder, seed, reaper)
         if fault:
             fault += "\n" + (Path(home) / "log").read_text(errors="replace")
         return fault
