@@ -31,6 +31,8 @@ std::array<bool, numbers.size()> ignored;  // NOLINT(*-avoid-non-const-global-va
 // ELF: what an executable lists here runs before the initializers of the libraries that it loads.
 [[gnu::section(".preinit_array"), gnu::used]] void (*const before_all)() = look;
 
+// NOLINTEND(*-avoid-non-const-global-variables)
+
 }  // namespace
 
 bool was_ignored_at_start(int signal) {

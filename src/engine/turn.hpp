@@ -51,6 +51,9 @@ class Turn {
     /// ok it stops where it is.
     [[nodiscard]] CommStatus run();
 
+    /// Was the step's point of no return passed, however the list ended?
+    [[nodiscard]] bool committed() const { return committed_; }
+
     // --- after an ok end ---
     [[nodiscard]] double mean_loss() const;
     [[nodiscard]] double gradient_norm() const;

@@ -187,6 +187,7 @@ StepEnd Worker::run_step(Step step, bool go_on) {
                     .go_on = go_on};
     Turn turn{bench(step_parts_), step_, task};
     const CommStatus status = turn.run();
+    if (turn.committed()) committed_steps_ = step.value() + 1;
     for (const auto& stage : stages_) {
         if (stage) stage->gradients().clear();
     }

@@ -1,9 +1,9 @@
 // One worker of a run. It carries out its list of instructions and knows nothing else: not what
 // style made the list, nor what network the layers form. With a plan for one worker it trains alone.
 //
-// A lost peer, a revoked epoch or a missed deadline comes back as a status. The step is then not
-// committed as far as this worker knows, parameters and moments are those of the last committed
-// step, and the worker must not be used again.
+// A lost peer, a revoked epoch or a missed deadline comes back as a status. What this worker owns is
+// then the state after committed_steps() steps, on which all who live agree; parameters that it only
+// holds may be older. The worker must not be used again.
 #pragma once
 
 #include <functional>
@@ -86,6 +86,7 @@ class Worker {
     void abandon();
 
     [[nodiscard]] const RunPlan& plan() const { return plan_; }
+    [[nodiscard]] std::int32_t committed_steps() const { return committed_steps_; }
     /// Parameters and moments of the chunks owned here.
     [[nodiscard]] const WorkerState& state() const { return state_; }
     [[nodiscard]] device::Stream& stream() { return *stream_; }
@@ -110,6 +111,7 @@ class Worker {
     ChunkExchange exchange_;
     Parts step_parts_;
     std::optional<Parts> evaluation_parts_;
+    std::int32_t committed_steps_ = 0;
     device::Memory scalars_;
     device::Tensor losses_;   // by microbatch
     device::Tensor squares_;  // by chunk whose part of the norm is made here

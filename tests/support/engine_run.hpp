@@ -96,7 +96,20 @@ struct WorkerEnd {
     engine::TrainEnd end{CommStatus::ok, 0, false};
     Trace trace;
     std::vector<engine::ChunkDigest> chunks;  // on the first member
+    std::int32_t committed_steps = 0;
+    std::vector<engine::ChunkDigest> owned;  // here
 };
+
+inline std::vector<engine::ChunkDigest> owned_digests(engine::Worker& worker,
+                                                      const LayerTable& table) {
+    std::vector<engine::ChunkDigest> digests;
+    for (const engine::OwnedState& owned : worker.state().owned()) {
+        digests.push_back({engine::chunk_name(table, owned.chunk),
+                           engine::digest_of_chunk(worker.stream(), owned.parameter,
+                                                   owned.first_moment, owned.second_moment)});
+    }
+    return digests;
+}
 
 inline model::Network network_of(const SmallOptions& options) {
     return model::make_gpt(small_gpt(options.tying, options.dropout, options.blocks), options.rows, options.dtype,
@@ -126,6 +139,8 @@ inline WorkerEnd run_worker(world::World& world, const SmallOptions& options,
     result.end = engine::train(
         worker, {.steps = length.steps, .evaluate_interval = length.evaluate_interval},
         result.trace);
+    result.committed_steps = worker.committed_steps();
+    result.owned = owned_digests(worker, network.table());
     if (result.end.status == CommStatus::ok) {
         engine::DigestEnd digests = engine::gather_digests(worker, network.table());
         result.end.status = digests.status;
