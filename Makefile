@@ -37,8 +37,9 @@ format:   ## lay out every source file
 	@tools/tidy --only format --fix
 
 bench: release ## measure: how fast, next to the limits of this machine
-	@cmake --build --preset release --parallel $(jobs) --target rhizome-bench
+	@cmake --build --preset release --parallel $(jobs) --target rhizome-bench bench-engine
 	@build/release/rhizome-bench build/bench.json
+	@build/release/run-bench-engine build/bench.json
 
 install: release ## install the release preset under PREFIX (DESTDIR is honoured)
 	@cmake --install build/release --prefix $(abspath $(PREFIX))

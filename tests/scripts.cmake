@@ -85,3 +85,7 @@ rhizome_script_test(layouts_have_the_same_bits LABELS mpi TIMEOUT 600 UNLESS "${
 rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
         all $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+rhizome_script_test(run_trains LABELS mpi failure TIMEOUT 600 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/train_test.py
+        $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})

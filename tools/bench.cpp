@@ -14,8 +14,9 @@
 #include "core/text.hpp"
 #include "data/sampler.hpp"
 #include "device/device.hpp"
-#include "engine/trainer.hpp"
+#include "engine/worker.hpp"
 #include "model/gpt.hpp"
+#include "plan/ownership.hpp"
 #include "schedule/check.hpp"
 #include "schedule/dry_run.hpp"
 #include "schedule/generate.hpp"
@@ -244,6 +245,23 @@ class Pattern final : public data::Dataset {
 };
 
 /// Seconds of a training step of gpt-0.1m with 4 microbatches of 8.
+/// One worker does it all.
+engine::RunPlan plan_for_one(const LayerTable& table, LaneShape lanes,
+                             engine::Recompute recompute) {
+    const auto layers = static_cast<std::int32_t>(table.layers.size());
+    const RunShape shape{
+        .workers = {WorkerId{0}},
+        .lanes = lanes,
+        .pipelines = {{.stages = {{WorkerId{0}, {0, layers}}}, .lanes = {0, lanes.lanes}}}};
+    return engine::make_run_plan(
+        {.shape = shape,
+         .owners = plan::assign_owners(table, shape, {plan::FailureDomain{0}}, 1),
+         .style = schedule::Style::one_f_one_b,
+         .recompute = recompute,
+         .evaluation_microbatches = 0},
+        table, schedule::equal_costs(layers));
+}
+
 double step_seconds(std::int32_t threads, engine::Recompute recompute, double dropout,
                     double* flops) {
     const model::GptConfig config{.blocks = 2,
@@ -256,18 +274,22 @@ double step_seconds(std::int32_t threads, engine::Recompute recompute, double dr
     const auto device = device::make_reference_device(threads);
     const model::Network network = model::make_gpt(config, 8, DType::f32, 65536);
     const Pattern text{config.context};
-    engine::Trainer trainer{
+    const auto world = world::make_solo_world();
+    engine::Worker worker{
         *device,
         network,
         text,
-        {.seed = 1, .rows = 8, .lanes = {4, 4}, .optimizer = {}, .recompute = recompute}};
+        nullptr,
+        *world,
+        plan_for_one(network.table(), {4, 4}, recompute),
+        {.seed = 1, .rows = 8, .optimizer = {}, .patience = Nanoseconds::max() / 4}};
     *flops = 0;
     for (const LayerFacts& layer : network.table().layers) {
         *flops += 4 * (layer.costs.forward_flops + layer.costs.backward_input_flops +
                        layer.costs.backward_weight_flops);
     }
     std::int32_t step = 0;
-    return seconds([&] { trainer.run_step(Step{step++}); });
+    return seconds([&] { ENSURE(worker.run_step(Step{step++}, true).status == CommStatus::ok); });
 }
 
 void training(Report& report, double limit) {

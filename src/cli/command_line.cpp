@@ -24,11 +24,22 @@ Command parse_train(const Arguments& arguments, const Environment& environment,
                     const ReadFile& read_file) {
     Arguments settings = arguments;
     const bool digests = std::erase(settings, std::string{digest_switch}) > 0;
-    const TakenFlags flags = take_flags(settings, {"folder"});
+    const TakenFlags flags = take_flags(settings, {"folder", "columns"});
     Command command{.kind = Command::Kind::train};
     command.config = parse_run_config(flags.rest, environment, read_file);
     command.digests = digests;
-    if (!flags.taken.empty()) command.folder = flags.taken.front().value;
+    for (const Setting& setting : flags.taken) {
+        if (setting.key == "folder") {
+            command.folder = setting.value;
+            continue;
+        }
+        std::int64_t columns = 0;
+        if (const auto problem = read_whole(setting.value, {0, 10000}, columns)) {
+            throw ConfigError{"--columns=" + shown(setting.value) + " (" + problem->reason +
+                              "), " + problem->hint};
+        }
+        command.columns = static_cast<std::int32_t>(columns);
+    }
     return command;
 }
 

@@ -27,6 +27,8 @@ struct Command {
     RunConfig config{};    // of train
     std::string folder{};  // of train: the run's, made by `rhizome run`; empty: there is none
     bool digests = false;  // of train: print them
+    /// Of train as a rank, whose output goes to a terminal of so many columns; 0: it does not.
+    std::int32_t columns = 0;
     RunOptions run{};
     StopOptions stop{};
 };

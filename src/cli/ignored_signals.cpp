@@ -12,9 +12,10 @@ namespace {
 
 constexpr std::array numbers{SIGHUP, SIGINT, SIGTERM};
 
-// Zero before anything runs, written once before any library is initialized, and constant from
-// then.
-std::array<bool, numbers.size()> ignored;  // NOLINT(*-avoid-non-const-global-variables)
+// NOLINTBEGIN(*-avoid-non-const-global-variables)
+
+/// Written once, before any library is initialized, and constant from then on.
+std::array<bool, numbers.size()> ignored;
 
 /// The kernel is asked without the C library, parts of which, and any sanitizer, are not ready yet.
 /// In its answer the handler comes first.

@@ -1,5 +1,8 @@
 #include "cli/progress.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <numeric>
 
 #include "core/text.hpp"
@@ -11,6 +14,15 @@ constexpr std::size_t recent_steps = 10;     // whose mean loss the table shows
 constexpr double terminal_interval_s = 0.1;  // between two writings of the terminal's line
 
 }  // namespace
+
+Screen screen_of(int output) {
+    if (isatty(output) != 1) return {};
+    winsize size{};
+    if (ioctl(output, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) {
+        return {Screen::Kind::terminal};
+    }
+    return {Screen::Kind::terminal, size.ws_col};
+}
 
 Progress::Progress(const ProgressConfig& config, Screen screen, const Clock& clock, Write write)
     : config_{config},

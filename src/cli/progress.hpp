@@ -30,6 +30,9 @@ struct Screen {
     std::size_t columns = 80;
 };
 
+/// What a descriptor leads to.
+[[nodiscard]] Screen screen_of(int output);
+
 class Progress final : public engine::TrainObserver {
   public:
     using Write = std::function<void(std::string_view)>;

@@ -43,7 +43,9 @@ TrainSettings settings_of(const Command& command) {
 ExitCode train_alone(const Command& command, const world::Variable& variable, const Log& log) {
     if (const auto warning = world::check_launch(variable, 1)) log.warn(*warning);
     const auto world = world::make_solo_world();
-    return train_command(settings_of(command), *world, log, STDOUT_FILENO);
+    TrainSettings settings = settings_of(command);
+    settings.screen = screen_of(STDOUT_FILENO);
+    return train_command(settings, *world, log, STDOUT_FILENO);
 }
 
 void record(const world::RunFolder& folder, const std::string& name, pid_t pid, const Log& log) {
@@ -67,6 +69,10 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
     const auto warning = world::check_launch(variable, ranks);
     if (warning && world->self() == world->members().front()) log.warn(*warning);
     settings.pulse = [&pulse] { pulse->beat(); };
+    // The launcher gives every rank a terminal of its own, whatever its output leads to.
+    if (command.columns > 1) {
+        settings.screen = {Screen::Kind::terminal, static_cast<std::size_t>(command.columns)};
+    }
     const auto local = parse_integer(variable("OMPI_COMM_WORLD_LOCAL_SIZE").value_or("1"));
     settings.ranks_on_host = static_cast<std::int32_t>(
         std::clamp<std::int64_t>(local.value_or(1), 1, ranks));

@@ -1,8 +1,5 @@
 #include "cli/train_command.hpp"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -107,15 +104,6 @@ struct Preparation {
     std::unique_ptr<world::World> paced_world;
 };
 
-Screen screen_of(int output) {
-    if (isatty(output) != 1) return {};
-    winsize size{};
-    if (ioctl(output, TIOCGWINSZ, &size) != 0 || size.ws_col < 2) {
-        return {Screen::Kind::terminal};
-    }
-    return {Screen::Kind::terminal, size.ws_col};
-}
-
 std::string summary(const RunConfig& config, Preparation& prepared) {
     const model::Network& network = prepared.network;
     const data::Datasets& datasets = prepared.datasets;
@@ -157,17 +145,18 @@ void warn(const RunConfig& config, const Preparation& prepared, const Log& log) 
 /// What the first member prints, and the others do not.
 class Voice final : public engine::TrainObserver {
   public:
-    Voice(const RunConfig& config, const data::Datasets& datasets, const Clock& clock, int output,
-          bool speaks)
+    Voice(const TrainSettings& settings, const data::Datasets& datasets, const Clock& clock,
+          int output, bool speaks)
         : output_{output} {
         if (!speaks) return;
+        const RunConfig& config = settings.config;
         progress_.emplace(
             ProgressConfig{.steps = config.steps,
                            .tokens_per_step = samples_per_step(config) * config.model.context,
                            .samples_per_step = samples_per_step(config),
                            .samples_per_pass = datasets.train->samples(),
                            .log_interval = config.log_interval},
-            screen_of(output), clock, [output](std::string_view text) { write_all(output, text); });
+            settings.screen, clock, [output](std::string_view text) { write_all(output, text); });
     }
 
     void on_step(const engine::StepResult& result) override {
@@ -274,7 +263,7 @@ ExitCode train_command(const TrainSettings& settings, world::World& world, const
                            .optimizer = config.optimizer,
                            .patience = patience,
                            .pulse = settings.pulse}};
-    Voice voice{config, prepared->datasets, world.clock(), output, speaks};
+    Voice voice{settings, prepared->datasets, world.clock(), output, speaks};
     const auto stop_asked = [&] {
         return speaks && settings.folder && settings.folder->stop_asked();
     };

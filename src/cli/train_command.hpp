@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "cli/progress.hpp"
 #include "cli/run_config.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -17,6 +18,7 @@ struct TrainSettings {
     RunConfig config;
     std::optional<world::RunFolder> folder{};  // of the run, if it has one
     bool print_digests = false;              // a digest of every chunk at the end
+    Screen screen{};                         // that `output` leads to
     std::int32_t ranks_on_host = 1;          // share its memory
     std::function<void()> pulse = [] {};     // shows that the worker is alive
 };

@@ -80,7 +80,6 @@ void FakePost::forget_news(WorkerId worker) {
 }
 
 void FakePost::leave(WorkerId worker, FakeCut why) {
-    box(worker).gone = true;
     for (std::int32_t index = 0; std::cmp_less(index, boxes_.size()); ++index) {
         const WorkerId peer{index};
         for (auto& [tag, channel] : link(peer, worker).channels) channel.receives.clear();
@@ -89,7 +88,6 @@ void FakePost::leave(WorkerId worker, FakeCut why) {
 }
 
 void FakePost::lose_peer(WorkerId observer, WorkerId gone) {
-    if (box(observer).gone || box(observer).stopped) return;
     box(observer).lost[gone.index()] = true;
     for (auto& [tag, channel] : link(gone, observer).channels) {
         std::erase_if(channel.messages, [](const std::shared_ptr<Message>& message) {
@@ -198,7 +196,7 @@ void FakePost::arrive(Message& message) {
 }
 
 void FakePost::match(WorkerId from, WorkerId to, Tag tag) {
-    if (box(to).stopped || box(to).gone) return;
+    if (box(to).stopped) return;
     auto& channels = link(from, to).channels;
     const auto found = channels.find(tag);
     ENSURE(found != channels.end());

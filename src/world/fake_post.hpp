@@ -70,7 +70,6 @@ class FakePost {
         std::int64_t news = 0;
         bool revoked = false;
         bool stopped = false;
-        bool gone = false;
     };
     struct Message {
         WorkerId from;

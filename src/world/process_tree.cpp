@@ -197,7 +197,10 @@ Nanoseconds Judgement::look_interval() const {
     return std::clamp(std::min(bounds_.stopped, bounds_.stuck) / 8, look_min, look_max);
 }
 
-void Judgement::see_stopped() { stopped_ = true; }
+void Judgement::see_stopped() {
+    stopped_ = true;
+    just_stopped_ = true;
+}
 
 void Judgement::see_continued() {
     stopped_ = false;
@@ -206,7 +209,8 @@ void Judgement::see_continued() {
 
 Judgement::Verdict Judgement::look(Nanoseconds passed, std::uint64_t beats, Nanoseconds patience) {
     passed = std::min(passed, 2 * look_interval());
-    if (stopped_) stopped_for_ += passed;
+    if (stopped_ && !just_stopped_) stopped_for_ += passed;
+    just_stopped_ = false;
     silent_for_ = beats == beats_ ? silent_for_ + passed : Nanoseconds{0};
     beats_ = beats;
     if (stopped_for_ > bounds_.stopped) return Verdict::stopped;

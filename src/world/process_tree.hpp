@@ -89,6 +89,7 @@ class Judgement {
   private:
     WatchBounds bounds_;
     bool stopped_ = false;
+    bool just_stopped_ = false;  // then the time before the next look was not all like that
     Nanoseconds stopped_for_{0};
     Nanoseconds silent_for_{0};
     std::uint64_t beats_ = 0;

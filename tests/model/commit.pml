@@ -147,7 +147,8 @@ hidden byte i_, j_, m_, n_; // inside one d_step only
 
 #define MEMBER(i) HAS(members, (i) % W)
 #define COMPUTES(l) \
-    (MEMBER(l) -> (l) % W : (MEMBER((l) + 1) -> ((l) + 1) % W : (MEMBER((l) + 2) -> ((l) + 2) % W : ((l) + 3) % W)))
+    (MEMBER(l) -> (l) % W : \
+     (MEMBER((l) + 1) -> ((l) + 1) % W : (MEMBER((l) + 2) -> ((l) + 2) % W : ((l) + 3) % W)))
 #define FIRST_OWNER(w, c) LOWEST(OWNERS(w, c))
 #define OWNS(w, c) HAS(OWNERS(w, c), w)
 
@@ -202,7 +203,21 @@ inline derive_owners(w, c, holders, candidates) {
 #define LISTENS(d) (HAS(alive, d) && !(at[d] == AGREE && HAS(gave, d) && !HAS(gave_yes, d)))
 #endif
 
-// --- When a worker may give up ----------------------------------------------------------------------
+// --- When a worker can move on, and when it may give up ---------------------------------------------
+
+#define SENDS(w) \
+    (at[w] == SHARE_STATE || at[w] == COMPUTE || at[w] == SHARE_PARTS || at[w] == SHARE_PARAMETERS)
+#define REPAIRED(w) (at[w] == AWAIT_STATE && (NEEDS(w) & ~state_mail[w]) == 0)
+#define COMPLETE(w) \
+    (at[w] == COLLECT && (EXPECTED(w) & ~lane_mail[w]) == 0 && !LACKING(w, lane_mail[w]))
+#define HAS_PARTS(w) (at[w] == AWAIT_PARTS && part_mail[w] == ALL(C))
+#define HAS_PARAMETERS(w) (at[w] == AWAIT_PARAMETERS && (HELD(w) & ~parameter_mail[w]) == 0)
+#define READS(w) (HAS(unread, w) && (at[w] == OPENING || at[w] == AGREE && !each_its_own))
+#ifdef BATCH
+#define BATCHES 1
+#else
+#define BATCHES 0
+#endif
 
 #define LOST (members & ~alive)
 #ifdef STRICT
@@ -218,7 +233,7 @@ inline derive_owners(w, c, holders, candidates) {
 #define FROM_PARTS_(w, x, c) (STILL(part_mail[w], c) -> BIT(FIRST_OWNER(w, c)) : 0)
 #define FROM_FIRST_(w, x, c) (!OWNS(w, c) && STILL(parameter_mail[w], c) -> BIT(FIRST_OWNER(w, c)) : 0)
 #define MAY_GIVE_UP(w) ( \
-    (at[w] == SHARE_STATE || at[w] == COMPUTE || at[w] == SHARE_PARTS || at[w] == SHARE_PARAMETERS) && MAY_FAIL_SENDING || \
+    SENDS(w) && MAY_FAIL_SENDING || \
     at[w] == AWAIT_STATE && (revoked || (LOST & OR_CHUNKS(FROM_SOURCE_, w, 0))) || \
     at[w] == COLLECT && (revoked || (LOST & OR_LANES(FROM_LANE_, w))) || \
     at[w] == AWAIT_PARTS && (revoked || (LOST & OR_CHUNKS(FROM_PARTS_, w, 0))) || \
@@ -320,6 +335,16 @@ inline take_state(w, chunks) {
     state_mail[w] = 0
 }
 
+// (4) As holder.
+inline take_parameters(w) {
+    j_ = 0;
+    do
+    :: j_ < C -> PARAMETERS(w, j_) = (OWNS(w, j_) -> PARAMETERS(w, j_) : steps_done[w]); j_++
+    :: else -> break
+    od;
+    parameter_mail[w] = 0
+}
+
 inline give(w, flag) {
     gave = gave | BIT(w);
     gave_yes = gave_yes | (flag << w);
@@ -351,8 +376,21 @@ inline pass_point_of_no_return(w) {
     update(w);
 #endif
     steps_done[w]++;
-    at[w] = (steps_done[w] == STEPS -> DONE : SHARE_PARAMETERS);
-    settle(w)
+    at[w] = (steps_done[w] == STEPS -> DONE : SHARE_PARAMETERS)
+}
+
+// (3) Flag 1.
+inline vote(w) {
+#ifdef UPDATE_EARLY // before the agreement
+    update(w);
+#endif
+#ifdef LOCAL_COMMIT // without the agreement: "I have all, so all have all"
+    part_mail[w] = 0;
+    committed = (committed > steps_done[w] -> committed : steps_done[w] + 1);
+    pass_point_of_no_return(w)
+#else
+    give(w, 1)
+#endif
 }
 
 inline tell_what_it_holds(w) {
@@ -375,7 +413,11 @@ inline read_agreement(w) {
     CHECK(one_answer_about_commit, !committed_flag || committed == steps_done[w] + 1);
     if
     :: committed_flag -> pass_point_of_no_return(w)
-    :: else -> tell_what_it_holds(w)
+    :: else ->
+#ifndef KEEP
+        forget_sums(w);
+#endif
+        tell_what_it_holds(w)
     fi
 }
 
@@ -408,11 +450,7 @@ inline read_opening(w) {
         od;
         n_++
     :: else -> break
-    od;
-    if
-    :: at[w] == SHARE_STATE -> settle(w)
-    :: else
-    fi
+    od
 }
 
 // What a dead worker told the survey stays told until the survey ends.
@@ -454,50 +492,26 @@ end:
         printf("worker %d dies\n", w);
         die(w) }
 
-    // (1) (3) (4) (5) Sends.
-    :: d_step { at[w] == SHARE_STATE || at[w] == COMPUTE || at[w] == SHARE_PARTS || at[w] == SHARE_PARAMETERS ->
-#ifdef BATCH
-        got = at[w];
+    // All that needs no choice, then on to the next send or wait.
+    :: d_step { SENDS(w) || REPAIRED(w) || COMPLETE(w) || HAS_PARTS(w) || HAS_PARAMETERS(w) || READS(w) ->
         do
-        :: at[w] == got -> printf("worker %d at %d sends, %d\n", w, at[w], next_send[w]); send(w); settle(w)
+        :: got == 0 || BATCHES && at[w] == got && SENDS(w) ->
+            got = at[w];
+            printf("worker %d at %d, send %d\n", w, at[w], next_send[w]);
+            if
+            :: SENDS(w) -> send(w)
+            :: REPAIRED(w) -> take_state(w, state_mail[w]); at[w] = COMPUTE
+            :: COMPLETE(w) -> take_lanes(w, lane_mail[w]); at[w] = SHARE_PARTS
+            :: HAS_PARTS(w) -> vote(w)
+            :: HAS_PARAMETERS(w) -> take_parameters(w); at[w] = COMPUTE
+            :: READS(w) && at[w] == AGREE -> read_agreement(w)
+            :: READS(w) && at[w] == OPENING -> read_opening(w)
+            fi;
+            settle(w)
         :: else -> break
         od;
-        got = 0
-#else
-        printf("worker %d at %d sends, %d\n", w, at[w], next_send[w]);
-        send(w);
-        settle(w)
-#endif
-        }
+        got = 0 }
 
-    // (5) All that was needed has come.
-    :: d_step { at[w] == AWAIT_STATE && (NEEDS(w) & ~state_mail[w]) == 0 ->
-        printf("worker %d is repaired\n", w);
-        take_state(w, state_mail[w]);
-        at[w] = COMPUTE;
-        settle(w) }
-
-    // (2) Complete.
-    :: d_step { at[w] == COLLECT && (EXPECTED(w) & ~lane_mail[w]) == 0 && !LACKING(w, lane_mail[w]) ->
-        printf("worker %d is complete\n", w);
-        take_lanes(w, lane_mail[w]);
-        at[w] = SHARE_PARTS;
-        settle(w) }
-
-    // (3) Flag 1.
-    :: d_step { at[w] == AWAIT_PARTS && part_mail[w] == ALL(C) ->
-        printf("worker %d gives 1\n", w);
-#ifdef UPDATE_EARLY // before the agreement
-        update(w);
-#endif
-#ifdef LOCAL_COMMIT // without the agreement: "I have all, so all have all"
-        part_mail[w] = 0;
-        committed = (committed > steps_done[w] -> committed : steps_done[w] + 1);
-        pass_point_of_no_return(w)
-#else
-        give(w, 1)
-#endif
-        }
 #ifdef VOTE_INCOMPLETE // all parts have come, so all first owners are complete; it is a second one
     :: d_step { at[w] == COLLECT && part_mail[w] == ALL(C) -> give(w, 1) }
 #endif
@@ -525,8 +539,8 @@ end:
             do
             :: i < C -> // a receive that was broken off leaves nothing that could be used
                 if
-                :: at[w] == AWAIT_STATE && HAS(NEEDS(w), i) || at[w] == SHARE_STATE && HAS(NEEDS(w), i) ||
-                   at[w] == AWAIT_PARAMETERS && HAS(HELD(w), i) || at[w] == SHARE_PARAMETERS && HAS(HELD(w), i) ->
+                :: (at[w] == SHARE_STATE || at[w] == AWAIT_STATE) && HAS(NEEDS(w), i) ||
+                   (at[w] == SHARE_PARAMETERS || at[w] == AWAIT_PARAMETERS) && HAS(HELD(w), i) ->
                     PARAMETERS(w, i) = TORN;
                     SUMS(w, i) = (HAS(got, i) -> SUMS(w, i) : 0)
                 :: else
@@ -560,41 +574,17 @@ end:
 #endif
         } }
 
-    // (4) or (5).
-    :: d_step { at[w] == AGREE && HAS(unread, w) && !each_its_own ->
-        printf("worker %d reads: committed %d\n", w, committed_flag);
-        read_agreement(w);
-#ifndef KEEP
-        if
-        :: at[w] == OPENING -> forget_sums(w)
-        :: else
-        fi
-#endif
-        }
 #ifdef NOT_UNIFORM
     :: atomic { at[w] == AGREE && HAS(unread, w) && each_its_own ->
         if
-        :: d_step { unread = unread & ~BIT(w); committed = steps_done[w] + 1; pass_point_of_no_return(w) }
+        :: d_step {
+                unread = unread & ~BIT(w);
+                committed = steps_done[w] + 1;
+                pass_point_of_no_return(w);
+                settle(w) }
         :: d_step { unread = unread & ~BIT(w); forget_sums(w); tell_what_it_holds(w) }
         fi }
 #endif
-
-    :: d_step { at[w] == OPENING && HAS(unread, w) ->
-        printf("worker %d opens the epoch\n", w);
-        read_opening(w) }
-
-    // (4) All parameters have come.
-    :: d_step { at[w] == AWAIT_PARAMETERS && (HELD(w) & ~parameter_mail[w]) == 0 ->
-        printf("worker %d has the parameters\n", w);
-        i = 0;
-        do
-        :: i < C -> PARAMETERS(w, i) = (HAS(HELD(w), i) -> steps_done[w] : PARAMETERS(w, i)); i++
-        :: else -> break
-        od;
-        i = 0;
-        parameter_mail[w] = 0;
-        at[w] = COMPUTE;
-        settle(w) }
     od
 }
 

@@ -289,6 +289,20 @@ TEST(FakeLoss, ARevocationWakesThoseWhoWaitForSomebodyAlive) {
     for (const FakeOutcome& outcome : outcomes) EXPECT_EQ(outcome.untold, 0);
 }
 
+TEST(FakeLoss, WhatHasEndedButWasNotToldMayBeRevokedAfterAll) {
+    std::set<CommStatus> seen;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+        const FakeWorldConfig config{.workers = 2, .seed = seed, .sends = FakeSends::eager};
+        (void)run_fake_world(config, [&](World& world) {
+            std::int32_t value = 0;
+            const Ticket ticket = send(world, WorkerId{1 - world.self().value()}, 0, value);
+            world.revoke();
+            seen.insert(world.poll(ticket).value_or(CommStatus::timed_out));
+        });
+    }
+    EXPECT_EQ(seen, (std::set{CommStatus::ok, CommStatus::revoked}));
+}
+
 TEST(FakeLoss, ARevocationWhoseWorkerDiesIsHeardByAllOrByNobody) {
     std::set<int> heard;
     for (std::uint64_t seed = 0; seed < 200; ++seed) {

@@ -59,7 +59,8 @@ TEST(Judgement, LetsARankWaitAsLongAsItSaidAndTheBoundBesides) {
 TEST(Judgement, CallsARankStoppedBeforeItIsStuck) {
     Judgement judgement{bounds};
     judgement.see_stopped();
-    for (int look = 0; look < 10; ++look) ASSERT_EQ(judgement.look(tick, 0, 9s), Verdict::fine);
+    // The time before the first look counts for nothing: it began while the rank was running.
+    for (int look = 0; look < 11; ++look) ASSERT_EQ(judgement.look(tick, 0, 9s), Verdict::fine);
     EXPECT_EQ(judgement.look(tick, 0, 9s), Verdict::stopped);
 }
 
@@ -78,6 +79,7 @@ TEST(Judgement, ForgetsAStopThatIsOver) {
 TEST(Judgement, DoesNotCountTimeInWhichNobodyLooked) {
     Judgement judgement{bounds};
     judgement.see_stopped();
+    EXPECT_EQ(judgement.look(1h, 0, 0s), Verdict::fine);
     EXPECT_EQ(judgement.look(1h, 0, 0s), Verdict::fine);  // counts as a quarter of a second
     EXPECT_EQ(judgement.look(1h, 0, 0s), Verdict::fine);
     EXPECT_EQ(judgement.look(1h, 0, 0s), Verdict::fine);

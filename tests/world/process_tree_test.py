@@ -140,7 +140,8 @@ class ProcessTree(unittest.TestCase):
         begin = time.monotonic()
         tree.tell("hang")
         self.assert_ended(tree, -signal.SIGKILL)
-        self.assertGreaterEqual(time.monotonic() - begin, 0.3)
+        # Its last beat may have been a while ago, if the machine had other things to do.
+        self.assertGreaterEqual(time.monotonic() - begin, 0.15)
         self.assertIn("(stuck ", tree.said())
 
     def test_a_rank_that_waits_is_not_stuck(self):
@@ -157,7 +158,7 @@ class ProcessTree(unittest.TestCase):
         begin = time.monotonic()
         tree.tell("wait 200")
         self.assert_ended(tree, -signal.SIGKILL)
-        self.assertGreaterEqual(time.monotonic() - begin, 0.5)
+        self.assertGreaterEqual(time.monotonic() - begin, 0.35)
 
     def test_the_watch_does_not_wait_for_whoever_should_read_what_it_says(self):
         tree = self.tree(stopped_ms=100, stuck_ms=300)

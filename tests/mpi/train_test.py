@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""`rhizome run` with ranks that train: one result, clear errors, and an end in every case.
+
+    train_test.py PROGRAM MPIRUN [OPTION ...]
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from reaper import Reaper, is_alive  # noqa: E402
+
+PROGRAM, MPIRUN, *OPTIONS = sys.argv[1:]
+DONE, BAD_CONFIG, BAD_DATA, DIVERGED, LOST, STOPPED = 0, 2, 3, 4, 5, 6
+TINY = {
+    "model.blocks": "2", "model.channels": "8", "model.heads": "2", "model.context": "8",
+    "model.vocabulary": "256", "model.dropout": "0.1", "microbatch_size": "2", "microbatches": "6",
+    "lanes": "3", "steps": "8", "log.interval": "1", "evaluate.interval": "4",
+    "evaluate.microbatches": "3", "optimizer.warmup_steps": "2", "optimizer.decay_steps": "8",
+}
+# So long that only a fault or a word ends it.
+ENDLESS = {"steps": "1000000", "evaluate.interval": "0"}
+# Far below what a test may take, far above what a busy machine needs.
+PATIENT = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "20", "bounds.wait_s": "40"}
+HASTY = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "1", "bounds.wait_s": "3"}
+
+
+class Training(unittest.TestCase):
+    def setUp(self):
+        self.home = tempfile.TemporaryDirectory(prefix="train")
+        self.addCleanup(self.home.cleanup)
+        self.reaper = Reaper().__enter__()
+        self.addCleanup(self.reaper.__exit__, None, None, None)
+        self.folder = Path(self.home.name) / "run"
+        self.text = Path(self.home.name) / "text.txt"
+        self.text.write_bytes(b"In the beginning was the word, and so on. " * 40)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("RHIZOME_")}
+        # One host: the loopback device will do, and no other network is touched.
+        self.environment = kept | {"TMPDIR": self.home.name, "OMPI_MCA_btl_tcp_if_include": "lo"}
+
+    def flags(self, **keys):
+        given = TINY | {"data.train": str(self.text)} | keys
+        return [f"--{name}={value}" for name, value in given.items() if value is not None]
+
+    def start(self, ranks, *words, environment=None, **keys):
+        self.output = Path(self.home.name) / "output"
+        command = [PROGRAM, "run", "-n", str(ranks), "--folder", str(self.folder), *words,
+                   *self.flags(**keys)]
+        with open(self.output, "wb") as output:
+            return self.reaper.start(command, stdout=output, stderr=output,
+                                     env=self.environment | (environment or {}))
+
+    def run_to_end(self, ranks, *words, **keys):
+        """(exit code, everything said)."""
+        process = self.start(ranks, *words, **keys)
+        code = self.reaper.wait(process, 120)
+        self.assertEqual(self.reaper.descendants(), [])
+        return code, self.said()
+
+    def alone(self, *words, environment=None, **keys):
+        return subprocess.run([PROGRAM, "train", *words, *self.flags(**keys)], capture_output=True,
+                              text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+                              env=self.environment | (environment or {}))
+
+    def said(self):
+        return self.output.read_text(errors="replace")
+
+    def errors(self):
+        return re.findall(r"error: [^\r\n]*", self.said())
+
+    def wait_for_steps(self, count=2):
+        self.reaper.until(lambda: re.search(rf"step +{count}/", self.said()),
+                          f"step {count}: {self.said()}")
+
+    def recorded(self, name):
+        return int(re.search(r"(?m)^pid (\d+)$", (self.folder / "processes" / name).read_text())[1])
+
+    def marker(self):
+        return (self.folder / "finished").read_text()
+
+
+class OneResult(Training):
+    def digests(self, text):
+        found = re.findall(r"(?m)^([0-9a-f]{32})  (\S+#\d+)\r?$", text)
+        self.assertGreater(len(found), 20, text)
+        return found
+
+    def weights(self, text):
+        return re.search(r"weights +([0-9a-f]{32})", text)[1]
+
+    def test_of_several_ranks_is_that_of_one_process(self):
+        alone = self.alone("--digest")
+        self.assertEqual(alone.returncode, DONE, alone.stderr)
+        for name, ranks, layout in [("a", 4, {"pipelines": "2x2"}),
+                                    ("b", 5, {"pipelines": "3,2", "style": "zb-h1", "owners": "all"}),
+                                    ("c", 3, {"pipelines": "3", "cut": "1,4", "recompute": "all"}),
+                                    ("d", 2, {"pipelines": "2", "device": "paced",
+                                              "pace.flops_per_s": "1e8"})]:
+            with self.subTest(layout=layout):
+                self.folder = Path(self.home.name) / name
+                code, said = self.run_to_end(ranks, "--digest", **layout)
+                self.assertEqual(code, DONE, said)
+                self.assertEqual(self.digests(said), self.digests(alone.stdout))
+                self.assertEqual(self.weights(said), self.weights(alone.stdout))
+                self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+                self.assertEqual(re.findall(r"step +8/8  loss \S+", said),
+                                 re.findall(r"step +8/8  loss \S+", alone.stdout))
+
+    def test_comes_with_spares_named(self):
+        code, said = self.run_to_end(4, pipelines="1,1")
+        self.assertEqual(code, DONE, said)
+        self.assertRegex(said, r"warning: .*spares: 2, 3")
+
+    def test_is_printed_in_lines_where_nobody_watches(self):
+        code, said = self.run_to_end(2, pipelines="2")
+        self.assertEqual(code, DONE, said)
+        self.assertNotIn("\x1b", said)
+        self.assertEqual(len(re.findall(r"(?m)^step +\d/8  loss", said)), 8, said)
+
+
+class BadInput(Training):
+    def expect_error(self, code, pattern, ranks, **keys):
+        found, said = self.run_to_end(ranks, **keys)
+        self.assertEqual(found, code, said)
+        self.assertEqual(len(self.errors()), 1, said)
+        self.assertRegex(self.errors()[0], pattern)
+
+    def test_more_stages_than_layers(self):
+        self.expect_error(BAD_CONFIG, r"stages=6 .*5 layers", 6, pipelines="6")
+
+    def test_more_pipelines_than_lanes(self):
+        self.expect_error(BAD_CONFIG, r"pipelines=4x1 .*lanes=3", 4, pipelines="4x1")
+
+    def test_fewer_ranks_than_the_shape_needs(self):
+        self.expect_error(BAD_CONFIG, r"pipelines=2x2 .*needs? 4 .*3", 3, pipelines="2x2")
+
+    def test_a_cut_that_does_not_fit(self):
+        self.expect_error(BAD_CONFIG, r"cut=", 2, pipelines="2", cut="1,2")
+
+    def test_data_that_are_not_there(self):
+        self.expect_error(BAD_DATA, r"nowhere\.txt", 3, pipelines="3",
+                          **{"data.train": str(self.text.with_name("nowhere.txt"))})
+
+    def test_bounds_out_of_order(self):
+        self.expect_error(BAD_CONFIG, r"bounds\.stopped_s=50.*bounds\.stuck_s", 2,
+                          **{"bounds.stopped_s": "50", "bounds.stuck_s": "20"})
+
+    def test_diverging_is_said_once(self):
+        self.expect_error(DIVERGED, r"training diverged", 3, pipelines="3",
+                          **{"optimizer.learning_rate": "1e30", "optimizer.clip_norm": "0"})
+        self.assertRegex(self.marker(), r"\Acode 4\n")
+
+    def test_an_mpi_that_was_started_without_ulfm(self):
+        log = Path(self.home.name) / "log"
+        with open(log, "wb") as output:
+            process = self.reaper.start(
+                [MPIRUN, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", "2", PROGRAM, "train",
+                 *self.flags(pipelines="2")], stdout=output, stderr=output,
+                env=self.environment | {"OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+            self.reaper.wait(process)
+        self.reaper.until_nobody_is_left()
+        self.assertRegex(log.read_text(), r"error: .*ULFM|error: .*ulfm")
+
+    def test_a_scheduler_that_meant_several_tasks(self):
+        found = self.alone(environment={"SLURM_NTASKS": "4"})
+        self.assertEqual(found.returncode, BAD_CONFIG)
+        self.assertRegex(found.stderr, r"error: SLURM_NTASKS=4 .*rhizome run")
+        self.assertEqual(self.alone(environment={"SLURM_NTASKS": "1"}).returncode, DONE)
+
+    def test_a_scheduler_that_contradicts_mpi_is_named_once(self):
+        process = self.start(2, pipelines="2", environment={"SLURM_NTASKS": "7",
+                                                            "SLURM_STEP_NUM_TASKS": "7"})
+        self.assertEqual(self.reaper.wait(process), DONE, self.said())
+
+
+class Ending(Training):
+    def test_when_asked(self):
+        process = self.start(3, pipelines="3", **ENDLESS)
+        self.wait_for_steps()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
+        self.assertRegex(self.marker(), r"\Acode 6\nreason stopped after \d+ steps")
+        self.assertEqual(self.reaper.descendants(), [])
+
+    def test_when_a_rank_dies(self):
+        for victim in range(3):
+            with self.subTest(victim=victim):
+                self.folder = Path(self.home.name) / f"run{victim}"
+                process = self.start(3, pipelines="1,2", **ENDLESS, **PATIENT)
+                self.wait_for_steps()
+                os.kill(self.recorded(f"rank.{victim}"), signal.SIGKILL)
+                self.assertEqual(self.reaper.wait(process), LOST, self.said())
+                self.assertRegex(self.marker(), r"\Acode 5\nreason .*a worker was lost")
+                self.assertEqual(len(self.errors()), 1, self.said())
+                self.assertEqual(self.reaper.descendants(), [])
+
+    def test_when_a_rank_is_stopped(self):
+        process = self.start(3, pipelines="3", **ENDLESS, **PATIENT)
+        self.wait_for_steps()
+        victim = self.recorded("rank.1")
+        os.kill(victim, signal.SIGSTOP)
+        self.assertEqual(self.reaper.wait(process, 30), LOST, self.said())
+        self.assertFalse(is_alive(victim))
+        self.assertRegex(self.marker(), r"\Acode 5\nreason .*a worker was lost")
+        self.assertEqual(self.reaper.descendants(), [])
+
+    def test_when_a_rank_and_its_watch_are_stopped(self):
+        # Nobody kills the rank; only the others' patience is left.
+        process = self.start(3, pipelines="3", **ENDLESS, **HASTY)
+        self.wait_for_steps()
+        victim = self.recorded("rank.1")
+        watch = int(Path(f"/proc/{victim}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(watch, signal.SIGSTOP)
+        os.kill(victim, signal.SIGSTOP)
+        self.assertEqual(self.reaper.wait(process, 60), LOST, self.said())
+        self.assertRegex(self.marker(), r"\Acode 5\nreason .*(did not answer|was lost)")
+        self.reaper.until_nobody_is_left()
+
+    def test_when_mpirun_dies(self):
+        process = self.start(2, pipelines="2", steps="300")
+        self.wait_for_steps()
+        os.kill(self.recorded("mpirun"), signal.SIGKILL)
+        self.assertEqual(self.reaper.wait(process), DONE, self.said())
+        self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+        self.assertEqual(self.reaper.descendants(), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=2)
