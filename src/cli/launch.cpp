@@ -247,7 +247,8 @@ ExitCode Launcher::ended(const world::Ending& ending) {
                   " s), they are killed");
         kill_everybody();
     }
-    if (ending.code != ExitCode::done) log_.info("the run has ended: " + ending.reason);
+    // Otherwise the ranks have said it.
+    if (told_of_mpirun_ || kill_asked_) log_.info("the run has ended: " + ending.reason);
     return ending.code;
 }
 

@@ -76,7 +76,16 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
     const auto local = parse_integer(variable("OMPI_COMM_WORLD_LOCAL_SIZE").value_or("1"));
     settings.ranks_on_host = static_cast<std::int32_t>(
         std::clamp<std::int64_t>(local.value_or(1), 1, ranks));
-    return train_command(settings, *world, log, STDOUT_FILENO);
+    try {
+        return train_command(settings, *world, log, STDOUT_FILENO);
+    } catch (const UserError& error) {
+        // Whoever says what is wrong says it to the launcher as well.
+        const std::string_view text{error.what()};
+        if (settings.folder && !text.empty()) {
+            static_cast<void>(settings.folder->finish(error.code(), text));
+        }
+        throw;
+    }
 }
 
 ExitCode train(const Command& command, const Environment& environment, const Log& log) {

@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "cli/launch.hpp"
+#include "cli/progress.hpp"
+#include "cli/run_layout.hpp"
 #include "cli/values.hpp"
 #include "world/run_folder.hpp"
 
@@ -57,6 +59,7 @@ RunOptions parse_run_options(const Arguments& arguments, const Environment& envi
                              const ReadFile& read_file) {
     Arguments words = arguments;
     std::replace(words.begin(), words.end(), std::string{"-n"}, std::string{"--ranks"});
+    const bool digests = std::erase(words, std::string{digest_switch}) > 0;
     const TakenFlags taken = take_flags(words, {"ranks", "folder", "mpirun"});
     RunOptions options{.mpirun = mpirun_of(environment), .train = taken.rest};
     for (const Setting& flag : taken.taken) {
@@ -67,7 +70,14 @@ RunOptions parse_run_options(const Arguments& arguments, const Environment& envi
     if (options.ranks == 0) {
         throw ConfigError{"--ranks (how many are to train?), write -n N or --ranks N"};
     }
-    static_cast<void>(parse_run_config(options.train, environment, read_file));
+    const RunConfig config = parse_run_config(options.train, environment, read_file);
+    const std::int32_t needed = workers_needed(config);
+    if (options.ranks < needed) {
+        throw ConfigError{"--ranks=" + std::to_string(options.ranks) + " (pipelines=" +
+                          depths_text(config.depths) + " needs " + std::to_string(needed) +
+                          "), start " + std::to_string(needed) + " or take smaller pipelines"};
+    }
+    if (digests) options.train.emplace_back(digest_switch);
     return options;
 }
 
@@ -90,6 +100,9 @@ std::vector<std::string> mpirun_command(const RunOptions& options, const BuiltIn
     command.insert(command.end(),
                    {"-n", std::to_string(options.ranks), program, "train", "--folder=" + folder});
     command.insert(command.end(), options.train.begin(), options.train.end());
+    if (const Screen screen = screen_of(STDOUT_FILENO); screen.kind == Screen::Kind::terminal) {
+        command.push_back("--columns=" + std::to_string(screen.columns));
+    }
     return command;
 }
 

@@ -1,6 +1,6 @@
 // How a process waits that shares its core with others: a few looks in a row, then everybody else
 // first, then sleeps that grow with the time waited, of which each is a small part. So waiting adds
-// little to a wait, and a worker that waits long takes a hundredth of a core.
+// little to a wait, and a worker that waits long takes little of a core.
 #pragma once
 
 #include <sched.h>

@@ -68,11 +68,10 @@ enum class FakeEnd : std::uint8_t {
 
 struct FakeOutcome {
     FakeEnd end = FakeEnd::returned;
-    std::exception_ptr error;  // what it threw
-    std::int64_t calls = 0;    // to its world
-    std::int64_t unreceived =
-        0;                    // messages sent to it that neither it received nor a loss swallowed
-    std::int64_t untold = 0;  // its messages of which poll() had not said how they ended
+    std::exception_ptr error;     // what it threw
+    std::int64_t calls = 0;       // to its world
+    std::int64_t unreceived = 0;  // messages sent to it that no receive took and no loss swallowed
+    std::int64_t untold = 0;      // its messages of which poll() had not said how they ended
     Nanoseconds ended_at{0};
 };
 

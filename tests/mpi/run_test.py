@@ -131,6 +131,7 @@ class Ending(Runs):
         self.wait_for_steps()
         self.launcher.send_signal(signal.SIGINT)
         self.assert_launcher_ends(STOPPED, r"code 6\nreason killed on request")
+        self.assertIn("the run has ended: killed on request\n", self.said())
 
     def test_without_a_word(self):
         self.start_and_wait_for_steps(fault="mute")
@@ -167,6 +168,7 @@ class Losses(Runs):
         self.wait_for_steps(more=20)
         self.enough()
         self.assert_launcher_ends(DONE, r"code 0\nreason done after step \d+")
+        self.assertIn("the run has ended: done after step", self.said())  # no rank could say it
 
     def test_nor_does_a_terminated_one(self):
         self.start_and_wait_for_steps()

@@ -45,6 +45,13 @@ const char* name_of(CommStatus status) {
     return "?";
 }
 
+/// Nobody sees half of it.
+void write_whole(const std::filesystem::path& path, const std::string& text) {
+    const std::filesystem::path half = path.string() + ".part." + std::to_string(::getpid());
+    std::ofstream{half} << text << '\n';
+    std::filesystem::rename(half, path);
+}
+
 /// One rank and what it has to tell.
 class Rank {
   public:
@@ -81,9 +88,7 @@ class Rank {
     }
 
     void write(const std::string& name, const std::string& text) const {
-        const auto half = folder_ / (name + ".part." + std::to_string(self));
-        std::ofstream{half} << text << '\n';
-        std::filesystem::rename(half, folder_ / name);
+        write_whole(folder_ / name, text);
     }
     [[nodiscard]] bool has(const std::string& name) const {
         return std::filesystem::exists(folder_ / name);
@@ -437,12 +442,13 @@ void stopped(Rank& rank) {
 /// What a rank is told that was started without fault tolerance.
 void no_fault_tolerance(const std::filesystem::path& folder) {
     Pulse pulse;
+    std::string told = "nothing";
     try {
         (void)make_mpi_world({.pulse = pulse});
-        std::ofstream{folder / "saw.0"} << "nothing\n";
     } catch (const ConfigError& error) {
-        std::ofstream{folder / "saw.0"} << error.what() << '\n';
+        told = error.what();
     }
+    write_whole(folder / "saw.0", told);
     leave_mpi(ExitCode::bad_config);
 }
 

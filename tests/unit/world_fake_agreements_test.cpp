@@ -60,7 +60,7 @@ TEST(FakeAgreements, OneIsTheSameForAllWhoLearnOfItWhoeverDiesWhen) {
     constexpr std::size_t rounds = 3;
     constexpr std::int32_t workers = 4;
     Tally tally;
-    for (std::uint64_t seed = 0; seed < 5000; ++seed) {
+    for (std::uint64_t seed = 0; seed < 2000; ++seed) {
         SCOPED_TRACE(seed);
         const auto part = [seed](std::uint64_t divisor, std::uint64_t choices) {
             return static_cast<std::int32_t>(seed / divisor % choices);
@@ -89,8 +89,8 @@ TEST(FakeAgreements, OneIsTheSameForAllWhoLearnOfItWhoeverDiesWhen) {
         });
         for (const Round& round : seen) check_round(round, tally);
     }
-    EXPECT_GT(tally.ok, 1000);
-    EXPECT_GT(tally.lost, 1000);
+    EXPECT_GT(tally.ok, 500);
+    EXPECT_GT(tally.lost, 500);
     EXPECT_GT(tally.timed_out, 50);
 }
 
