@@ -41,6 +41,7 @@ Messenger::Receipt Messenger::receive(WorkerId from, world::Tag tag,
     }
     const Receipt receipt = free_receipts_.back();
     free_receipts_.pop_back();
+    ++receiving_;
     if (status_ != CommStatus::ok) return receipt;
     for (const Tensor& tensor : tensors) {
         receipts_[receipt].push_back(world_.receive(from, tag, host_bytes(tensor)));
@@ -74,6 +75,14 @@ void Messenger::pump() {
     });
 }
 
+void Messenger::move_along() {
+    if (status_ != CommStatus::ok || (receiving_ == 0 && waiting_.empty() && leaving_.empty())) {
+        return;
+    }
+    pump();
+    world_.rest(world_.clock().now());
+}
+
 Nanoseconds Messenger::next_look(Nanoseconds deadline, const device::Event* event) const {
     for (const device::Event* awaited :
          {event, waiting_.empty() ? nullptr : waiting_.front().ready.get()}) {
@@ -100,7 +109,10 @@ CommStatus Messenger::wait_for(const Condition& condition, const device::Event* 
 CommStatus Messenger::wait(Receipt receipt) {
     const CommStatus status =
         wait_for([&] { return all_ended(receipts_[receipt]); }, nullptr);
-    if (status == CommStatus::ok) free_receipts_.push_back(receipt);
+    if (status == CommStatus::ok) {
+        free_receipts_.push_back(receipt);
+        --receiving_;
+    }
     return status;
 }
 

@@ -38,6 +38,8 @@ class Messenger {
     [[nodiscard]] CommStatus wait(const device::Event& event);
     /// Waits until a counter given to send() is 0 again.
     [[nodiscard]] CommStatus wait_until_sent(const std::int32_t& in_flight);
+    /// Moves messages along, between two pieces of work of the host that take a while. No wait.
+    void move_along();
     /// Waits until everything that was sent has left.
     [[nodiscard]] CommStatus drain();
 
@@ -70,6 +72,7 @@ class Messenger {
     std::vector<Outgoing> leaving_;  // under way
     std::vector<std::vector<world::Ticket>> receipts_;
     std::vector<Receipt> free_receipts_;
+    std::size_t receiving_ = 0;  // receipts that have not been waited for
     std::int64_t bytes_sent_ = 0;
 };
 

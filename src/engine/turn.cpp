@@ -146,6 +146,7 @@ void Turn::repeat_forward(Stage& stage, Microbatch microbatch) {
         bench_.stream.begin({.part = Work::Part::forward, .layer = LayerId{layer}});
         stage.memory().forward(bench_.stream, pass_of(microbatch), LayerId{layer}, place,
                                bench_.parameters);
+        bench_.messenger.move_along();
     }
 }
 
@@ -160,6 +161,7 @@ CommStatus Turn::backward_input(Stage& stage, const Operation& operation) {
         bench_.stream.begin({.part = Work::Part::backward_input, .layer = LayerId{layer}});
         stage.memory().backward_input(bench_.stream, pass_of(microbatch), LayerId{layer}, place,
                                       bench_.parameters);
+        bench_.messenger.move_along();
     }
     if (operation.memory.hands_on_gradient) {
         Stage& before = stage_of(StageId{operation.what.stage.value() - 1});
@@ -176,6 +178,7 @@ void Turn::backward_weight(Stage& stage, Microbatch microbatch) {
         bench_.stream.begin({.part = Work::Part::backward_weight, .layer = LayerId{layer}});
         stage.memory().backward_weight(bench_.stream, pass_of(microbatch), LayerId{layer}, place,
                                        bench_.parameters, sum);
+        bench_.messenger.move_along();
     }
     stage.gradients().done(bench_.stream, microbatch);
 }

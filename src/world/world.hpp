@@ -35,7 +35,8 @@ struct Agreement {
     /// ok: every member gave its flags. peer_lost: somebody died (who may have given its flags or
     /// not). timed_out is this worker's alone: the others may have come to an end.
     CommStatus status;
-    std::uint32_t flags;  // AND of what was given by those who lived to the end; not if timed_out
+    /// AND of what all who lived to the end gave, and maybe some of the dead; not if timed_out.
+    std::uint32_t flags;
 };
 
 class World {
@@ -73,8 +74,9 @@ class World {
     /// whoever gives up gives flags that say so and all learn what the end was.
     [[nodiscard]] virtual Agreement agree(std::uint32_t flags, Nanoseconds deadline) = 0;
 
-    /// Ends the epoch's messages for all members: those under way and those begun later end with
-    /// `revoked` (or `peer_lost`), here at once, elsewhere soon. Never blocks.
+    /// Ends the epoch's messages for all members, elsewhere a little later: those begun from then on
+    /// end with `revoked`, those under way with that, with `peer_lost` or with ok. The bytes of one
+    /// that is under way belong to it until poll() has said how it ended. Never blocks.
     virtual void revoke() = 0;
 };
 
