@@ -102,6 +102,7 @@ class Launcher {
     void reap();
     void tell_that_mpirun_is_gone();
     [[nodiscard]] bool somebody_lives() const;
+    [[nodiscard]] bool ranks_are_gone() const;
     void kill_everybody();
     [[nodiscard]] ExitCode killed();
     [[nodiscard]] ExitCode ended(const world::Ending& ending);
@@ -155,7 +156,7 @@ void Launcher::start(const LaunchPlan& plan) {
 
 ExitCode Launcher::stay() {
     std::optional<world::Ending> ending;
-    std::optional<Nanoseconds> deadline;
+    Nanoseconds last_busy = clock_.now();  // when there was still a run
     while (true) {
         for (int wait_ms = look_ms; const auto signal = signals_.next(wait_ms); wait_ms = 0) {
             hear(*signal);
@@ -168,11 +169,16 @@ ExitCode Launcher::stay() {
         if (!ending) {
             if (!alive) return unfinished();
             tell_that_mpirun_is_gone();
-            continue;
+            if (!ranks_are_gone()) {
+                last_busy = clock_.now();
+                continue;
+            }
         }
-        if (!deadline) deadline = clock_.now() + grace_;
-        if (alive && clock_.now() < *deadline) continue;
-        return ended(*ending);
+        if (alive && clock_.now() - last_busy < grace_) continue;
+        if (ending) return ended(*ending);
+        // Open MPI's mpirun was seen to get stuck when its ranks had left it.
+        kill_everybody();
+        return unfinished();
     }
 }
 
@@ -215,6 +221,17 @@ bool Launcher::somebody_lives() const {
                        [](const world::Recorded& process) { return process.pid != getpid(); });
 }
 
+/// There were ranks, and none is left anywhere: what still lives does not belong to a run.
+bool Launcher::ranks_are_gone() const {
+    const auto is_rank = [](const world::Recorded& process) {
+        return process.name.starts_with("rank.");
+    };
+    const auto recorded = folder_.recorded();
+    const auto living = folder_.living();
+    return std::any_of(recorded.begin(), recorded.end(), is_rank) &&
+           std::none_of(living.begin(), living.end(), is_rank) && folder_.other_hosts().empty();
+}
+
 /// Whoever is killed may have left children behind, which are ours then: again, until none is left.
 void Launcher::kill_everybody() {
     const Nanoseconds deadline = clock_.now() + kill_max;
@@ -247,8 +264,12 @@ ExitCode Launcher::ended(const world::Ending& ending) {
                   " s), they are killed");
         kill_everybody();
     }
-    // Otherwise the ranks have said it.
-    if (told_of_mpirun_ || kill_asked_) log_.info("the run has ended: " + ending.reason);
+    // Ranks leave this to their launcher: what they print last may be lost on its way.
+    if (ending.code != ExitCode::done && ending.code != ExitCode::stopped) {
+        log_.error(ending.reason);
+    } else if (ending.code == ExitCode::stopped || told_of_mpirun_) {
+        log_.info("the run has ended: " + ending.reason);
+    }
     return ending.code;
 }
 

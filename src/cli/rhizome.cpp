@@ -20,6 +20,8 @@ namespace {
 
 /// Whether this process is a rank: then it may end only by leave_mpi().
 bool is_rank = false;
+/// Whether the run has a folder, which says how it ended.
+bool has_folder = false;
 
 Nanoseconds to_nanoseconds(double seconds) {
     return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
@@ -61,6 +63,7 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
     const auto pulse = world::split_into_watched_rank(
         {.stopped = to_nanoseconds(bounds.stopped_s), .stuck = to_nanoseconds(bounds.stuck_s)});
     is_rank = true;
+    has_folder = settings.folder.has_value();
     if (settings.folder) {
         record(*settings.folder, "rank." + variable("PMIX_RANK").value_or("?"), getpid(), log);
     }
@@ -79,12 +82,10 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
     try {
         return train_command(settings, *world, log, STDOUT_FILENO);
     } catch (const UserError& error) {
-        // Whoever says what is wrong says it to the launcher as well.
-        const std::string_view text{error.what()};
-        if (settings.folder && !text.empty()) {
-            static_cast<void>(settings.folder->finish(error.code(), text));
-        }
-        throw;
+        const std::string text{error.what()};
+        if (!settings.folder || text.empty()) throw;
+        if (settings.folder->finish(error.code(), text).problem) throw;
+        throw UserError{error.code(), ""};  // the launcher says it
     }
 }
 
@@ -130,6 +131,11 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
 
 int main(int count, char** arguments, char** environment) {
     const int code = rhizome::cli::run_program(count, arguments, environment, rhizome::cli::run);
-    if (rhizome::cli::is_rank) rhizome::world::leave_mpi(static_cast<rhizome::ExitCode>(code));
+    using rhizome::ExitCode;
+    if (rhizome::cli::is_rank) {
+        // mpirun drops what ranks have just printed if one of them ends with another code than 0.
+        const bool said = rhizome::cli::has_folder && code != static_cast<int>(ExitCode::our_fault);
+        rhizome::world::leave_mpi(said ? ExitCode::done : static_cast<ExitCode>(code));
+    }
     return code;
 }

@@ -22,9 +22,8 @@ void agree_to_start(world::World& world, Nanoseconds patience,
     const world::Agreement agreement = world.agree(flags, world.clock().now() + patience);
     if (agreement.status != CommStatus::ok) {
         throw UserError{ExitCode::peer_lost,
-                        first ? "a worker was lost before the first step (it ended or did not "
-                                "answer), see what it said"
-                              : ""};
+                        "a worker was lost before the first step (it ended or did not answer), see "
+                        "what it said"};
     }
     const bool first_is_well = (agreement.flags & first_member_is_well) != 0;
     if (problem) {

@@ -174,19 +174,17 @@ class Voice final : public engine::TrainObserver {
     std::optional<Progress> progress_;
 };
 
-/// Says once for the run how it ended: the first to write the folder's marker has the word.
+/// Says once for the run how it ended: in its folder, where the first word holds and the launcher
+/// reads it, otherwise here.
 void finish(const TrainSettings& settings, const Log& log, ExitCode code,
             const std::string& reason) {
-    if (!settings.folder) {
-        if (code != ExitCode::done) log.error(reason);
-        return;
-    }
-    const world::Marked marked = settings.folder->finish(code, reason);
-    if (marked.problem) {
+    if (settings.folder) {
+        const world::Marked marked = settings.folder->finish(code, reason);
+        if (!marked.problem) return;
         log.warn("the run's end could not be written to " + settings.folder->path() + " (" +
                  marked.problem.message() + ")");
     }
-    if (code != ExitCode::done && (marked.mine || marked.problem)) log.error(reason);
+    if (code != ExitCode::done) log.error(reason);
 }
 
 std::string loss_text(CommStatus status, std::int32_t steps, const RunConfig& config) {

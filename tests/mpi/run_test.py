@@ -140,6 +140,15 @@ class Ending(Runs):
         self.assertIn("error: the run left no word of how it ended", self.said())
         self.assertIn("mpirun: exit code 0", self.said())
 
+    def test_without_a_word_and_with_an_mpirun_that_stays(self):
+        stuck = Path(self.home.name) / "mpirun"
+        stuck.write_text(f'#!/bin/sh\n"{MPIRUN}" "$@"\nexec sleep 1000\n')
+        stuck.chmod(0o700)
+        self.start_and_wait_for_steps(fault="mute", mpirun=stuck, grace_ms=500)
+        self.enough()
+        self.assert_launcher_ends(UNFINISHED)
+        self.assertIn("error: the run left no word of how it ended", self.said())
+
     def test_leftovers_are_killed(self):
         self.start_and_wait_for_steps(fault="linger", grace_ms=500)
         self.enough()
