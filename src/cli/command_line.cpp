@@ -35,8 +35,8 @@ Command parse_train(const Arguments& arguments, const Environment& environment,
         }
         std::int64_t columns = 0;
         if (const auto problem = read_whole(setting.value, {0, 10000}, columns)) {
-            throw ConfigError{"--columns=" + shown(setting.value) + " (" + problem->reason +
-                              "), " + problem->hint};
+            throw ConfigError{"--columns=" + shown(setting.value) + " (" + problem->reason + "), " +
+                              problem->hint};
         }
         command.columns = static_cast<std::int32_t>(columns);
     }

@@ -77,8 +77,8 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
         settings.screen = {Screen::Kind::terminal, static_cast<std::size_t>(command.columns)};
     }
     const auto local = parse_integer(variable("OMPI_COMM_WORLD_LOCAL_SIZE").value_or("1"));
-    settings.ranks_on_host = static_cast<std::int32_t>(
-        std::clamp<std::int64_t>(local.value_or(1), 1, ranks));
+    settings.ranks_on_host =
+        static_cast<std::int32_t>(std::clamp<std::int64_t>(local.value_or(1), 1, ranks));
     try {
         return train_command(settings, *world, log, STDOUT_FILENO);
     } catch (const UserError& error) {

@@ -62,7 +62,7 @@ struct RunConfig {
     schedule::Style style = schedule::Style::one_f_one_b;
     std::int32_t owners = 2;  // copies of each chunk's state; 0: on every worker
     BoundsConfig bounds;
-    PaceConfig pace;  // of the paced device
+    PaceConfig pace;                          // of the paced device
     std::int32_t evaluate_interval = 100;     // steps; 0: only at the end
     std::int32_t evaluate_microbatches = 32;  // at most
     std::int32_t log_interval = 10;           // steps

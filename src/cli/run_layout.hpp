@@ -14,8 +14,8 @@ namespace rhizome::cli {
 /// What the accelerator and the links that the configuration describes would take.
 [[nodiscard]] schedule::Costs costs_of(const RunConfig& config, const LayerTable& table);
 
-/// The same on every worker. Throws ConfigError: fewer workers than places, more stages than layers,
-/// more pipelines than lanes, a cut that does not fit.
+/// The same on every worker. Throws ConfigError: fewer workers than places, more stages than
+/// layers, more pipelines than lanes, a cut that does not fit.
 [[nodiscard]] engine::RunPlan make_layout(const RunConfig& config, const LayerTable& table,
                                           const std::vector<WorkerId>& workers,
                                           std::int32_t evaluation_microbatches);

@@ -1,5 +1,6 @@
-// `rhizome train`: what one worker of a run does from its configuration to its exit code. Alone it is
-// the whole run; otherwise every rank calls this with its own world. The first member speaks for all.
+// `rhizome train`: what one worker of a run does from its configuration to its exit code. Alone it
+// is the whole run; otherwise every rank calls this with its own world. The first member speaks for
+// all.
 #pragma once
 
 #include <functional>
@@ -17,10 +18,10 @@ namespace rhizome::cli {
 struct TrainSettings {
     RunConfig config;
     std::optional<world::RunFolder> folder{};  // of the run, if it has one
-    bool print_digests = false;              // a digest of every chunk at the end
-    Screen screen{};                         // that `output` leads to
-    std::int32_t ranks_on_host = 1;          // share its memory
-    std::function<void()> pulse = [] {};     // shows that the worker is alive
+    bool print_digests = false;                // a digest of every chunk at the end
+    Screen screen{};                           // that `output` leads to
+    std::int32_t ranks_on_host = 1;            // share its memory
+    std::function<void()> pulse = [] {};       // shows that the worker is alive
 };
 
 /// Text for people goes to the descriptor `output`. Throws UserError; an error that every worker

@@ -105,8 +105,7 @@ class PacedStream final : public Stream {
                             std::optional<Dropout> dropout) override {
         inner_->attention_backward(d_qkv, d_out, out, log_sum, qkv, dropout);
     }
-    void cross_entropy(Tensor loss, Tensor logits, Tensor targets,
-                       double gradient_scale) override {
+    void cross_entropy(Tensor loss, Tensor logits, Tensor targets, double gradient_scale) override {
         inner_->cross_entropy(loss, logits, targets, gradient_scale);
     }
     void sum_of_squares(Tensor sum, Tensor x) override { inner_->sum_of_squares(sum, x); }

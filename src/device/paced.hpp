@@ -1,6 +1,7 @@
-// Any device with the timing of a described accelerator: results are the inner device's, at once, but
-// events happen when the accelerator would have got there. So many workers on few cores behave in
-// time like as many machines, as long as the real mathematics is small beside the described times.
+// Any device with the timing of a described accelerator: results are the inner device's, at once,
+// but events happen when the accelerator would have got there. So many workers on few cores behave
+// in time like as many machines, as long as the real mathematics is small beside the described
+// times.
 #pragma once
 
 #include <vector>
@@ -22,8 +23,9 @@ struct Pace {
     double update_s_per_element = 0;  // of the optimizer
 };
 
-/// Stream::begin says what takes time; whatever follows until the next begin belongs to it. Blocking
-/// calls sleep, so they need a clock that runs by itself. `inner` and the clock must outlive it.
+/// Stream::begin says what takes time; whatever follows until the next begin belongs to it.
+/// Blocking calls sleep, so they need a clock that runs by itself. `inner` and the clock must
+/// outlive it.
 [[nodiscard]] std::unique_ptr<Device> make_paced_device(Device& inner, const Pace& pace,
                                                         const Clock& clock);
 

@@ -36,7 +36,9 @@ bool is_exchange(Kind kind) {
            kind == Kind::receive_parameters;
 }
 
-DType dtype_of(const LayerTable& table, ChunkRef chunk) { return table.at(chunk.tensor).spec.dtype; }
+DType dtype_of(const LayerTable& table, ChunkRef chunk) {
+    return table.at(chunk.tensor).spec.dtype;
+}
 
 Tensor chunk_of(const LayerTable& table, const model::TensorSet& set, TensorRef use,
                 ChunkRef chunk) {
@@ -69,8 +71,7 @@ std::vector<ChunkExchange::Piece> ChunkExchange::pieces_of(const LayerTable& tab
     }
     const auto pipeline = shape.pipeline_of(from);
     ENSURE(pipeline.has_value());
-    const LayerRange layers =
-        shape.pipelines[pipeline->index()].stages[what.stage.index()].layers;
+    const LayerRange layers = shape.pipelines[pipeline->index()].stages[what.stage.index()].layers;
     for (std::int32_t layer = layers.first; layer < layers.last; ++layer) {
         const auto& parameters = table.layers[static_cast<std::size_t>(layer)].parameters;
         for (std::int32_t i = 0; i < static_cast<std::int32_t>(parameters.size()); ++i) {
@@ -87,9 +88,9 @@ std::vector<ChunkExchange::Piece> ChunkExchange::pieces_of(const LayerTable& tab
     return pieces;
 }
 
-ChunkExchange::ChunkExchange(device::Device& device, const LayerTable& table,
-                             const RunShape& shape, const OwnershipMap& owners, WorkerId self,
-                             const WorkerState& state, const std::vector<Instruction>& program)
+ChunkExchange::ChunkExchange(device::Device& device, const LayerTable& table, const RunShape& shape,
+                             const OwnershipMap& owners, WorkerId self, const WorkerState& state,
+                             const std::vector<Instruction>& program)
     : table_{table}, state_{state}, lanes_{shape.lanes.lanes} {
     for (const Instruction& what : program) {
         if (!is_exchange(what.kind)) continue;
@@ -144,7 +145,8 @@ void ChunkExchange::plan_sum(const RunShape& shape, WorkerId self, const OwnedSt
                 if (stage->worker == self) {
                     leaf.stage = id;
                 } else {
-                    const auto bundle = bundles_.find({Kind::receive_sum, id, lanes, stage->worker});
+                    const auto bundle =
+                        bundles_.find({Kind::receive_sum, id, lanes, stage->worker});
                     ENSURE(bundle != bundles_.end());
                     const auto& pieces = bundle->second.pieces;
                     const auto piece =

@@ -21,8 +21,7 @@ std::int32_t GradientSum::sets_in_order(LaneShape lanes, LaneRange part) {
     for (std::int32_t lane = part.first + 1; lane < part.last; ++lane) {
         sets = std::max(sets, 1 + complete_subtrees(lanes.lanes, {part.first, lane}).size());
     }
-    return static_cast<std::int32_t>(
-        std::max(sets, complete_subtrees(lanes.lanes, part).size()));
+    return static_cast<std::int32_t>(std::max(sets, complete_subtrees(lanes.lanes, part).size()));
 }
 
 void GradientSum::reserve(std::int32_t sets) {
@@ -30,8 +29,7 @@ void GradientSum::reserve(std::int32_t sets) {
 }
 
 std::unique_ptr<TensorSet> GradientSum::make_set() {
-    auto set =
-        std::make_unique<TensorSet>(device_, table_, model::TiedTensors::separate, layers_);
+    auto set = std::make_unique<TensorSet>(device_, table_, model::TiedTensors::separate, layers_);
     bytes_ += set->bytes();
     return set;
 }

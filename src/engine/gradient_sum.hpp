@@ -1,7 +1,7 @@
-// The gradient of some layers over some lanes of a step, summed in its one order: microbatches ascending within a lane, lanes in
-// the tree of core/lane_tree.hpp. Microbatches of different lanes may come in any order; as soon as
-// both children of a tree node are complete they become one, so few sets are alive at a time.
-// All calls of a step must use one stream.
+// The gradient of some layers over some lanes of a step, summed in its one order: microbatches
+// ascending within a lane, lanes in the tree of core/lane_tree.hpp. Microbatches of different lanes
+// may come in any order; as soon as both children of a tree node are complete they become one, so
+// few sets are alive at a time. All calls of a step must use one stream.
 #pragma once
 
 #include <map>

@@ -87,8 +87,8 @@ Nanoseconds Messenger::next_look(Nanoseconds deadline, const device::Event* even
     for (const device::Event* awaited :
          {event, waiting_.empty() ? nullptr : waiting_.front().ready.get()}) {
         if (awaited == nullptr) continue;
-        deadline = std::min(deadline,
-                            awaited->due().value_or(world_.clock().now() + look_interval));
+        deadline =
+            std::min(deadline, awaited->due().value_or(world_.clock().now() + look_interval));
     }
     return deadline;
 }
@@ -107,8 +107,7 @@ CommStatus Messenger::wait_for(const Condition& condition, const device::Event* 
 }
 
 CommStatus Messenger::wait(Receipt receipt) {
-    const CommStatus status =
-        wait_for([&] { return all_ended(receipts_[receipt]); }, nullptr);
+    const CommStatus status = wait_for([&] { return all_ended(receipts_[receipt]); }, nullptr);
     if (status == CommStatus::ok) {
         free_receipts_.push_back(receipt);
         --receiving_;

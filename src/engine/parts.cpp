@@ -26,8 +26,7 @@ Parts::Share Parts::share_of(const RunShape& shape, const OwnershipMap* owners, 
             if (owners->chunks[i].owners.front() == worker) share.chunks.push_back(i);
         }
     }
-    share.numbers.resize(static_cast<std::size_t>(share.last - share.first) +
-                         share.chunks.size());
+    share.numbers.resize(static_cast<std::size_t>(share.last - share.first) + share.chunks.size());
     return share;
 }
 

@@ -32,9 +32,8 @@ class Tags {
     [[nodiscard]] world::Tag of(const Instruction& what, WorkerId self) const {
         ENSURE(what.peer.has_value());
         const bool sends = schedule::is_send(what.kind);
-        const auto found =
-            tags_.find(sends ? key_of(what, self)
-                             : key_of(schedule::counterpart(what, self), *what.peer));
+        const auto found = tags_.find(
+            sends ? key_of(what, self) : key_of(schedule::counterpart(what, self), *what.peer));
         ENSURE(found != tags_.end());
         return found->second;
     }
@@ -49,7 +48,9 @@ class Tags {
     std::map<Key, world::Tag> tags_;
 };
 
-bool is_about_microbatch(Kind kind) { return schedule::is_compute(kind) || schedule::is_wire(kind); }
+bool is_about_microbatch(Kind kind) {
+    return schedule::is_compute(kind) || schedule::is_wire(kind);
+}
 
 bool ends_backward(Kind kind) { return kind == Kind::backward || kind == Kind::backward_weight; }
 
@@ -67,7 +68,8 @@ Lives lives_of(const std::vector<Instruction>& list) {
     Lives lives;
     for (std::size_t i = 0; i < list.size(); ++i) {
         if (!is_about_microbatch(list[i].kind)) continue;
-        Life& life = lives.try_emplace({list[i].stage, list[i].microbatch}, Life{i, i}).first->second;
+        Life& life =
+            lives.try_emplace({list[i].stage, list[i].microbatch}, Life{i, i}).first->second;
         life.last = i;
         life.recomputes |= list[i].kind == Kind::recompute;
         life.has_backward |= ends_backward(list[i].kind);
@@ -140,9 +142,8 @@ Program compile(const Schedule& schedule, WorkerId self, std::int32_t first_tag)
         if (list[i].peer) operation.tag = tags.of(list[i], self);
         if (is_about_microbatch(list[i].kind)) {
             ENSURE(pipeline.has_value());
-            operation.memory =
-                memory_use(list[i], i, lives.at({list[i].stage, list[i].microbatch}),
-                           schedule.shape.pipelines[pipeline->index()], self);
+            operation.memory = memory_use(list[i], i, lives.at({list[i].stage, list[i].microbatch}),
+                                          schedule.shape.pipelines[pipeline->index()], self);
         }
         program.operations.push_back(operation);
     }

@@ -14,12 +14,13 @@ namespace rhizome::engine {
 
 /// What happens to the memory of an instruction's microbatch, beside the instruction itself.
 struct MemoryUse {
-    bool opens_slot = false;           // before it
-    bool opens_work_area = false;      // before it
-    bool closes_work_area = false;     // after it
-    bool closes_slot = false;          // after it
-    bool hands_on_activation = false;  // to the next stage, on the same worker, opening a slot there
-    bool hands_on_gradient = false;    // to the stage before, on the same worker
+    bool opens_slot = false;        // before it
+    bool opens_work_area = false;   // before it
+    bool closes_work_area = false;  // after it
+    bool closes_slot = false;       // after it
+    bool hands_on_activation =
+        false;                       // to the next stage, on the same worker, opening a slot there
+    bool hands_on_gradient = false;  // to the stage before, on the same worker
 };
 
 struct Operation {

@@ -9,11 +9,9 @@ namespace {
 /// The same stages, each microbatch a lane. Pipelines for which none is left only keep their
 /// workers.
 RunShape evaluation_shape(const RunShape& shape, std::int32_t microbatches) {
-    RunShape result{.workers = shape.workers,
-                    .lanes = LaneShape{microbatches, microbatches},
-                    .pipelines = {}};
-    const auto pipelines =
-        std::min(static_cast<std::size_t>(microbatches), shape.pipelines.size());
+    RunShape result{
+        .workers = shape.workers, .lanes = LaneShape{microbatches, microbatches}, .pipelines = {}};
+    const auto pipelines = std::min(static_cast<std::size_t>(microbatches), shape.pipelines.size());
     std::vector<double> speeds;
     for (std::size_t p = 0; p < pipelines; ++p) {
         speeds.push_back(shape.pipelines[p].lanes.size());  // as fast as it was thought to be
@@ -35,21 +33,18 @@ void expect_faultless(const schedule::Schedule& schedule, schedule::Purpose purp
 
 }  // namespace
 
-RunPlan make_run_plan(const Layout& layout, const LayerTable& table,
-                      const schedule::Costs& costs) {
+RunPlan make_run_plan(const Layout& layout, const LayerTable& table, const schedule::Costs& costs) {
     schedule::Schedule step = schedule::generate(layout.style, layout.shape);
     if (layout.recompute == Recompute::all) step = schedule::with_recomputation(step);
     step = schedule::with_step_end(schedule::with_wires(step, costs), table, layout.owners);
     expect_faultless(step, schedule::Purpose::training, table, layout.owners);
-    RunPlan plan{.shape = layout.shape,
-                 .owners = layout.owners,
-                 .step = std::move(step),
-                 .evaluation = {}};
+    RunPlan plan{
+        .shape = layout.shape, .owners = layout.owners, .step = std::move(step), .evaluation = {}};
     if (layout.evaluation_microbatches > 0) {
-        plan.evaluation = schedule::full_step(
-            schedule::Style::evaluation,
-            evaluation_shape(layout.shape, layout.evaluation_microbatches), costs, table,
-            layout.owners);
+        plan.evaluation =
+            schedule::full_step(schedule::Style::evaluation,
+                                evaluation_shape(layout.shape, layout.evaluation_microbatches),
+                                costs, table, layout.owners);
         expect_faultless(*plan.evaluation, schedule::Purpose::evaluation, table, layout.owners);
     }
     return plan;

@@ -1,5 +1,5 @@
-// What all workers of a run agree to do: the shape, who owns what, and the lists of instructions of a
-// training step and of an evaluation. Every worker makes the same plan from the same facts.
+// What all workers of a run agree to do: the shape, who owns what, and the lists of instructions of
+// a training step and of an evaluation. Every worker makes the same plan from the same facts.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
-// One stage of this worker at work: which microbatch has which memory, and the gradient of its lanes.
+// One stage of this worker at work: which microbatch has which memory, and the gradient of its
+// lanes.
 #pragma once
 
 #include <map>

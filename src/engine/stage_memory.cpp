@@ -78,7 +78,7 @@ struct StageMemory::Plan {
     std::vector<TensorSpec> slot_values;
     std::vector<TensorSpec> work_values;
     std::vector<TensorSpec> aside;
-    std::vector<std::vector<TensorSpec>> saved;     // by layer of the stage, like the next two
+    std::vector<std::vector<TensorSpec>> saved;  // by layer of the stage, like the next two
     std::vector<std::vector<TensorSpec>> deferred;
     std::vector<std::vector<TensorSpec>> scratch;
     std::vector<LayerSpots> layer_spots;

@@ -1,5 +1,5 @@
-// What a run has trained, as one short text: equal texts, equal bits. A digest per chunk tells where
-// two runs differ.
+// What a run has trained, as one short text: equal texts, equal bits. A digest per chunk tells
+// where two runs differ.
 #pragma once
 
 #include <span>

@@ -19,8 +19,7 @@ TrainEnd run(Worker& worker, const TrainLoopConfig& config, TrainObserver& obser
         if (!end.go_on && done < config.steps) return {CommStatus::ok, done, true};
         const bool due = done == config.steps ||
                          (config.evaluate_interval > 0 && done % config.evaluate_interval == 0);
-        const CommStatus status =
-            due ? evaluate(worker, done, observer) : CommStatus::ok;
+        const CommStatus status = due ? evaluate(worker, done, observer) : CommStatus::ok;
         if (status != CommStatus::ok) return {status, done, false};
     }
     return {worker.expect_finite_parameters(), config.steps, false};

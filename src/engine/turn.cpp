@@ -257,7 +257,8 @@ CommStatus Turn::make_parts() {
     if (parts_made_) return CommStatus::ok;
     parts_made_ = true;
     const Parts& parts = bench_.parts;
-    const auto losses = static_cast<std::size_t>(parts.last_microbatch() - parts.first_microbatch());
+    const auto losses =
+        static_cast<std::size_t>(parts.last_microbatch() - parts.first_microbatch());
     numbers_.resize(losses + parts.chunks().size());
     const std::span<double> numbers{numbers_};
     if (task_.optimizer != nullptr) {
@@ -269,9 +270,9 @@ CommStatus Turn::make_parts() {
         }
     }
     if (losses > 0) {
-        bench_.stream.download(std::as_writable_bytes(numbers.first(losses)),
-                               bench_.losses.slice(parts.first_microbatch(),
-                                                   static_cast<std::int64_t>(losses)));
+        bench_.stream.download(
+            std::as_writable_bytes(numbers.first(losses)),
+            bench_.losses.slice(parts.first_microbatch(), static_cast<std::int64_t>(losses)));
     }
     const CommStatus status = bench_.messenger.wait(*bench_.stream.record());
     bench_.parts.set_mine(numbers.first(losses), numbers.subspan(losses));

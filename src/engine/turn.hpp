@@ -1,5 +1,5 @@
-// The interpreter: carries out one list of instructions, once. It knows what each instruction does and
-// nothing about why it stands where it stands; the order is the schedule's.
+// The interpreter: carries out one list of instructions, once. It knows what each instruction does
+// and nothing about why it stands where it stands; the order is the schedule's.
 //
 // Instructions queue operations on the device and messages beside them. Only these wait: what needs
 // data waits for their message, parts for the sums, a commit for all parts, the end for everything.
@@ -37,7 +37,7 @@ struct Task {
     const data::Dataset& dataset;
     /// Samples of a microbatch, one per row.
     std::function<std::vector<std::int64_t>(Microbatch)> samples;
-    std::int64_t loss_terms;  // of all microbatches
+    std::int64_t loss_terms;                  // of all microbatches
     const model::OptimizerConfig* optimizer;  // null in an evaluation
     bool go_on;                               // this worker does not ask to stop
 };

@@ -81,7 +81,7 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
       messenger_{world, config.patience},
       step_{step_program(plan_, world.self())},
       evaluation_{evaluation_program(plan_, world.self())},
-      state_{device,       *stream_,     network, layers_of(plan_.shape, world.self()),
+      state_{device,       *stream_,     network,    layers_of(plan_.shape, world.self()),
              plan_.owners, world.self(), config.seed},
       exchange_{device,
                 network.table(),
@@ -96,13 +96,12 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
     if (plan_.evaluation) {
         evaluation_parts_.emplace(plan_.evaluation->shape, nullptr, world.self());
     }
-    const auto losses = std::int64_t{
-        std::max(plan_.shape.lanes.microbatches, evaluation_microbatches(plan_))};
-    const auto squares = std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(step_parts_.chunks().size()));
+    const auto losses =
+        std::int64_t{std::max(plan_.shape.lanes.microbatches, evaluation_microbatches(plan_))};
+    const auto squares =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(step_parts_.chunks().size()));
     scalars_ = device.allocate((losses + squares) * bytes_of(DType::f64));
-    const device::Tensor all =
-        scalars_.at(0, {"scalars", Shape{losses + squares}, DType::f64});
+    const device::Tensor all = scalars_.at(0, {"scalars", Shape{losses + squares}, DType::f64});
     losses_ = all.slice(0, losses);
     squares_ = all.slice(losses, squares);
     add_stages(device, train.fields());
@@ -118,10 +117,9 @@ void Worker::add_stages(device::Device& device, std::span<const TensorSpec> fiel
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
         auto& stage = stages_.emplace_back();
         if (pipeline.stages[s].worker != self) continue;
-        stage = std::make_unique<Stage>(device, *stream_, network_, pipeline.stages[s].layers,
-                                        fields, config_.rows,
-                                        counts.at(StageId{static_cast<std::int32_t>(s)}),
-                                        plan_.shape.lanes, pipeline.lanes);
+        stage = std::make_unique<Stage>(
+            device, *stream_, network_, pipeline.stages[s].layers, fields, config_.rows,
+            counts.at(StageId{static_cast<std::int32_t>(s)}), plan_.shape.lanes, pipeline.lanes);
     }
 }
 
@@ -129,10 +127,10 @@ MemoryPlan Worker::plan_memory(const model::Network& network, std::span<const Te
                                const RunPlan& plan, WorkerId self, std::int32_t rows) {
     const LayerTable& table = network.table();
     MemoryPlan memory{
-        .held = WorkerState::planned_bytes(network, layers_of(plan.shape, self), plan.owners,
-                                           self) +
-                ChunkExchange::planned_bytes(table, plan.shape, plan.owners, self,
-                                             plan.step.programs[plan.shape.place_of(self)]),
+        .held =
+            WorkerState::planned_bytes(network, layers_of(plan.shape, self), plan.owners, self) +
+            ChunkExchange::planned_bytes(table, plan.shape, plan.owners, self,
+                                         plan.step.programs[plan.shape.place_of(self)]),
         .workspace = largest_tensor(network)};
     if (const auto id = plan.shape.pipeline_of(self)) {
         const PipelineShape& pipeline = plan.shape.pipelines[id->index()];
@@ -240,8 +238,7 @@ CommStatus Worker::expect_finite_parameters() {
         finite = finite && std::isfinite(squares);
     }
     world::World& world = messenger_.world();
-    const world::Agreement agreement =
-        world.agree(finite ? 3 : 1, messenger_.deadline());
+    const world::Agreement agreement = world.agree(finite ? 3 : 1, messenger_.deadline());
     if (agreement.status != CommStatus::ok) return agreement.status;
     if ((agreement.flags & 1) == 0) return CommStatus::revoked;
     if ((agreement.flags & 2) == 0) {

@@ -1,9 +1,10 @@
 // One worker of a run. It carries out its list of instructions and knows nothing else: not what
-// style made the list, nor what network the layers form. With a plan for one worker it trains alone.
+// style made the list, nor what network the layers form. With a plan for one worker it trains
+// alone.
 //
-// A lost peer, a revoked epoch or a missed deadline comes back as a status. What this worker owns is
-// then the state after committed_steps() steps, on which all who live agree; parameters that it only
-// holds may be older. The worker must not be used again.
+// A lost peer, a revoked epoch or a missed deadline comes back as a status. What this worker owns
+// is then the state after committed_steps() steps, on which all who live agree; parameters that it
+// only holds may be older. The worker must not be used again.
 #pragma once
 
 #include <functional>

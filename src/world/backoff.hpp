@@ -23,17 +23,21 @@ class Backoff {
             sched_yield();
         } else if (at_most.count() > 0) {
             std::this_thread::sleep_for(std::min(pause_, at_most));
-            pause_ = std::min(pause_ + pause_ / 32 + Nanoseconds{1'000}, pause_max);
+            slept_ += pause_;
+            pause_ = std::clamp(slept_ / 128, std::min(2 * pause_, pause_soon), pause_max);
         }
     }
 
   private:
     static constexpr int spins = 32;
     static constexpr int yields = 32;
+    static constexpr Nanoseconds pause_first{5'000};
+    static constexpr Nanoseconds pause_soon{50'000};  // timers wake about as late as that anyway
     static constexpr Nanoseconds pause_max{1'000'000};
 
     int looks_ = 0;
-    Nanoseconds pause_{1'000};
+    Nanoseconds slept_{0};
+    Nanoseconds pause_{pause_first};
 };
 
 }  // namespace rhizome::world

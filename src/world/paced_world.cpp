@@ -20,9 +20,8 @@ class PacedWorld final : public World {
 
     [[nodiscard]] Ticket send(WorkerId to, Tag tag, std::span<const std::byte> bytes) override {
         Nanoseconds& free_at = link_free_at_.try_emplace(to, Nanoseconds{0}).first->second;
-        const double seconds = pace_.bytes_per_s > 0
-                                   ? static_cast<double>(bytes.size()) / pace_.bytes_per_s
-                                   : 0.0;
+        const double seconds =
+            pace_.bytes_per_s > 0 ? static_cast<double>(bytes.size()) / pace_.bytes_per_s : 0.0;
         free_at = std::max(free_at, clock().now()) + to_nanoseconds(seconds);
         const std::size_t place = take_place();
         messages_[place].due = free_at + to_nanoseconds(pace_.latency_s);
@@ -105,8 +104,8 @@ class PacedWorld final : public World {
     World& inner_;
     LinkPace pace_;
     std::map<WorkerId, Nanoseconds> link_free_at_;
-    std::vector<Message> messages_;    // by ticket
-    std::vector<std::size_t> free_;    // places
+    std::vector<Message> messages_;     // by ticket
+    std::vector<std::size_t> free_;     // places
     std::vector<std::size_t> waiting_;  // places, in the order of sending
 };
 

@@ -8,8 +8,8 @@
 
 namespace rhizome::world {
 
-/// Each pair of workers has a link of its own in each direction. A message follows the one before it,
-/// takes its size divided by the rate, and arrives after the latency.
+/// Each pair of workers has a link of its own in each direction. A message follows the one before
+/// it, takes its size divided by the rate, and arrives after the latency.
 struct LinkPace {
     double latency_s = 0;
     double bytes_per_s = 0;  // 0: no limit

@@ -1,8 +1,9 @@
-// Who is here and how to reach them. An interface without MPI types, so that the engine runs just as
-// well on a world inside one process, where any loss can happen at any point, thousands of times.
+// Who is here and how to reach them. An interface without MPI types, so that the engine runs just
+// as well on a world inside one process, where any loss can happen at any point, thousands of
+// times.
 //
-// A lost peer, a revoked epoch and a missed deadline are values (CommStatus), never exceptions. After
-// the first status that is not ok the epoch is over: whoever sees one calls revoke(), so that
+// A lost peer, a revoked epoch and a missed deadline are values (CommStatus), never exceptions.
+// After the first status that is not ok the epoch is over: whoever sees one calls revoke(), so that
 // those learn of it who wait for somebody alive.
 //
 // A world is used by the one thread that made it. Nothing here waits without a deadline, and a
@@ -74,9 +75,9 @@ class World {
     /// whoever gives up gives flags that say so and all learn what the end was.
     [[nodiscard]] virtual Agreement agree(std::uint32_t flags, Nanoseconds deadline) = 0;
 
-    /// Ends the epoch's messages for all members, elsewhere a little later: those begun from then on
-    /// end with `revoked`, those under way with that, with `peer_lost` or with ok. The bytes of one
-    /// that is under way belong to it until poll() has said how it ended. Never blocks.
+    /// Ends the epoch's messages for all members, elsewhere a little later: those begun from then
+    /// on end with `revoked`, those under way with that, with `peer_lost` or with ok. The bytes of
+    /// one that is under way belong to it until poll() has said how it ended. Never blocks.
     virtual void revoke() = 0;
 };
 

@@ -281,9 +281,9 @@ void step_ends(const Bench& bench) {
 
 // --- pipelines ---
 
-/// Ten milliseconds a layer and direction: mathematics and engine of eight ranks together take a
+/// Twenty milliseconds a layer and direction: mathematics and engine of eight ranks together take a
 /// small part of that even on two cores.
-constexpr tests::Accelerator accelerator{.layer_s = 10e-3};
+constexpr tests::Accelerator accelerator{.layer_s = 20e-3};
 
 void pipeline(const Bench& bench, const model::Network& network, Style style) {
     const bool parts = style == Style::interleaved;
@@ -302,7 +302,7 @@ void pipeline(const Bench& bench, const model::Network& network, Style style) {
     const auto inner = device::make_reference_device(1);
     const auto device =
         device::make_paced_device(*inner, tests::pace_of(costs), bench.world.clock());
-    const Times times = steps(bench.team, *links, *device, job, 2.5);
+    const Times times = steps(bench.team, *links, *device, job, 5.5);
     const std::string name{"pipeline " + std::string{schedule::name_of(style)} +
                            (parts ? ", 2 of 4 workers x 2" : ", 8 workers")};
     bench.report.add({.name = name + ", step",

@@ -1,7 +1,7 @@
-// layout_test WHICH FOLDER: the contract's first clause with real ranks. Every arrangement that fits
-// this many ranks exactly trains twenty steps, and every chunk of parameters and moments must have
-// the bits of the judge. WHICH is `pairs` (each pair of choices at least once, over all numbers of
-// ranks) or `all` (the product).
+// layout_test WHICH FOLDER: the contract's first clause with real ranks. Every arrangement that
+// fits this many ranks exactly trains twenty steps, and every chunk of parameters and moments must
+// have the bits of the judge. WHICH is `pairs` (each pair of choices at least once, over all
+// numbers of ranks) or `all` (the product).
 //
 // The first rank judges and writes FOLDER/verdict.RANKS: "arrangements N", or what went wrong.
 #include <unistd.h>
@@ -28,8 +28,8 @@ constexpr RunLength length{.steps = 20, .evaluate_interval = 6, .evaluation_micr
 
 struct Layout {
     std::vector<std::int32_t> depths;
-    std::string cut{};        // with one stage per worker
-    std::string fine_cut{};   // with two
+    std::string cut{};       // with one stage per worker
+    std::string fine_cut{};  // with two
 };
 
 /// Eight layers: embedding, five blocks, norm, head.
@@ -152,7 +152,8 @@ std::size_t ranks_of(const Choice& choice) {
     return ranks;
 }
 
-/// What to write down; each rank has its own opinion of the losses, the first of the chunks as well.
+/// What to write down; each rank has its own opinion of the losses, the first of the chunks as
+/// well.
 std::string judge_all(world::World& world, bool everything) {
     const bool first = world.self() == world.members().front();
     std::map<std::size_t, WorkerEnd> expected;  // by tying

@@ -40,7 +40,7 @@ std::int64_t MicrobatchSlot::planned_bytes(const model::Network& network,
         kept += 2 * bytes(spec.writes) + bytes(spec.deferred);
         scratch = std::max(scratch, bytes(spec.scratch));
         saved = recompute == engine::Recompute::all ? std::max(saved, bytes(spec.saved))
-                                            : saved + bytes(spec.saved);
+                                                    : saved + bytes(spec.saved);
         for (const WireValue value : network.values_read(LayerId{i})) {
             if (network.last_reader(value) == LayerId{i}) continue;
             kept += bytes(std::span{
@@ -115,7 +115,7 @@ void MicrobatchSlot::lay_out(device::Device& device) {
         LayerMemory layer;
         layer.scratch = place(scratch, spec.scratch);
         layer.saved = recompute_ == engine::Recompute::all ? place(saved, spec.saved)
-                                                   : add_memory(device, spec.saved);
+                                                           : add_memory(device, spec.saved);
         layer.outputs = add_memory(device, spec.writes);
         layer.d_outputs = add_memory(device, spec.writes);
         layer.deferred = add_memory(device, spec.deferred);

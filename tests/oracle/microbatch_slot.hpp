@@ -1,9 +1,9 @@
 // Memory for one microbatch on its way through the layers, and the calls that move it along. Memory
 // is laid out once and used again by every microbatch that takes the slot.
 //
-// With engine::Recompute::all only wires are kept from forward to backward; what a layer saves is made
-// again by repeating its forward pass. The random numbers of dropout depend on the place and not on
-// the time, so the repetition is exact.
+// With engine::Recompute::all only wires are kept from forward to backward; what a layer saves is
+// made again by repeating its forward pass. The random numbers of dropout depend on the place and
+// not on the time, so the repetition is exact.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,8 @@ class MicrobatchSlot {
   public:
     /// For microbatches of `rows` samples with these fields.
     MicrobatchSlot(device::Device& device, const model::Network& network,
-                   std::span<const TensorSpec> fields, std::int32_t rows, engine::Recompute recompute);
+                   std::span<const TensorSpec> fields, std::int32_t rows,
+                   engine::Recompute recompute);
 
     /// Device memory that such a slot takes.
     [[nodiscard]] static std::int64_t planned_bytes(const model::Network& network,

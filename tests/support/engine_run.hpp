@@ -39,11 +39,10 @@ inline RunShape shape_of(const Arrangement& arrangement, const LayerTable& table
     std::vector<plan::WorkerFacts> facts;
     for (const WorkerId worker : workers) facts.push_back({.id = worker});
     const auto layers = static_cast<std::int32_t>(table.layers.size());
-    plan::ShapeWish wish{
-        .pipelines = {},
-        .lanes = lanes,
-        .interleave = arrangement.parts,
-        .layers = plan::layer_loads(table, schedule::equal_costs(layers), 16)};
+    plan::ShapeWish wish{.pipelines = {},
+                         .lanes = lanes,
+                         .interleave = arrangement.parts,
+                         .layers = plan::layer_loads(table, schedule::equal_costs(layers), 16)};
     for (const std::int32_t depth : arrangement.depths) {
         plan::PipelineWish pipeline{.workers = depth};
         if (!arrangement.cut.empty()) {
@@ -63,13 +62,13 @@ inline engine::RunPlan plan_of(const Arrangement& arrangement, const LayerTable&
         domains.emplace_back(static_cast<std::int32_t>(i));
     }
     OwnershipMap owners = plan::assign_owners(table, shape, domains, arrangement.owners);
-    return engine::make_run_plan({.shape = std::move(shape),
-                                  .owners = std::move(owners),
-                                  .style = arrangement.style,
-                                  .recompute = arrangement.recompute,
-                                  .evaluation_microbatches = evaluation_microbatches},
-                                 table,
-                                 schedule::equal_costs(static_cast<std::int32_t>(table.layers.size())));
+    return engine::make_run_plan(
+        {.shape = std::move(shape),
+         .owners = std::move(owners),
+         .style = arrangement.style,
+         .recompute = arrangement.recompute,
+         .evaluation_microbatches = evaluation_microbatches},
+        table, schedule::equal_costs(static_cast<std::int32_t>(table.layers.size())));
 }
 
 /// What a run shows of itself.
@@ -82,7 +81,9 @@ struct Trace : engine::TrainObserver {
         losses.push_back(result.loss);
         norms.push_back(result.gradient_norm);
     }
-    void on_evaluation(std::int32_t /*steps*/, double loss) override { evaluations.push_back(loss); }
+    void on_evaluation(std::int32_t /*steps*/, double loss) override {
+        evaluations.push_back(loss);
+    }
 };
 
 struct RunLength {
@@ -112,60 +113,93 @@ inline std::vector<engine::ChunkDigest> owned_digests(engine::Worker& worker,
 }
 
 inline model::Network network_of(const SmallOptions& options) {
-    return model::make_gpt(small_gpt(options.tying, options.dropout, options.blocks), options.rows, options.dtype,
-                           options.chunk_elements);
+    return model::make_gpt(small_gpt(options.tying, options.dropout, options.blocks), options.rows,
+                           options.dtype, options.chunk_elements);
 }
 
+/// What is trained, on which samples, and how a step of them is divided.
+struct Subject {
+    const model::Network& network;
+    const data::Dataset& data;  // of the evaluations too
+    std::int32_t rows;          // samples in a microbatch
+    LaneShape lanes;
+    std::int32_t threads = 1;
+};
+
 /// The whole life of one worker of a run.
-inline WorkerEnd run_worker(world::World& world, const SmallOptions& options,
+inline WorkerEnd run_worker(world::World& world, const Subject& subject,
                             const Arrangement& arrangement, const RunLength& length,
                             Nanoseconds patience = std::chrono::seconds{60}) {
-    const auto device = device::make_reference_device(options.threads);
-    const model::Network network = network_of(options);
-    const MemoryText text = small_text();
-    const engine::RunPlan plan = plan_of(arrangement, network.table(), world.members(),
-                                         options.lanes, length.evaluation_microbatches);
-    engine::Worker worker{*device,
-                          network,
-                          text,
-                          &text,
-                          world,
-                          plan,
-                          {.seed = 1234,
-                           .rows = options.rows,
-                           .optimizer = small_optimizer(),
-                           .patience = patience}};
+    const auto device = device::make_reference_device(subject.threads);
+    const LayerTable& table = subject.network.table();
+    const engine::RunPlan plan =
+        plan_of(arrangement, table, world.members(), subject.lanes, length.evaluation_microbatches);
+    engine::Worker worker{
+        *device,
+        subject.network,
+        subject.data,
+        &subject.data,
+        world,
+        plan,
+        {.seed = 1234, .rows = subject.rows, .optimizer = small_optimizer(), .patience = patience}};
     WorkerEnd result;
     result.end = engine::train(
         worker, {.steps = length.steps, .evaluate_interval = length.evaluate_interval},
         result.trace);
     result.committed_steps = worker.committed_steps();
-    result.owned = owned_digests(worker, network.table());
+    result.owned = owned_digests(worker, table);
     if (result.end.status == CommStatus::ok) {
-        engine::DigestEnd digests = engine::gather_digests(worker, network.table());
+        engine::DigestEnd digests = engine::gather_digests(worker, table);
         result.end.status = digests.status;
         result.chunks = std::move(digests.chunks);
     }
     return result;
 }
 
+inline WorkerEnd run_worker(world::World& world, const SmallOptions& options,
+                            const Arrangement& arrangement, const RunLength& length,
+                            Nanoseconds patience = std::chrono::seconds{60}) {
+    const model::Network network = network_of(options);
+    const MemoryText text = small_text();
+    return run_worker(world, {network, text, options.rows, options.lanes, options.threads},
+                      arrangement, length, patience);
+}
+
 /// The same training by the judge.
-inline WorkerEnd run_judge(const SmallOptions& options, const RunLength& length) {
-    SmallRun run{options};
+inline WorkerEnd run_judge(oracle::Trainer& trainer, const data::Dataset& data,
+                           const RunLength& length) {
     WorkerEnd result;
     for (std::int32_t step = 0; step < length.steps; ++step) {
-        result.trace.on_step(run.trainer.run_step(Step{step}));
+        result.trace.on_step(trainer.run_step(Step{step}));
         const std::int32_t done = step + 1;
         if (length.evaluation_microbatches > 0 &&
             (done == length.steps ||
              (length.evaluate_interval > 0 && done % length.evaluate_interval == 0))) {
-            result.trace.on_evaluation(
-                done, run.trainer.evaluate(run.text, length.evaluation_microbatches));
+            result.trace.on_evaluation(done,
+                                       trainer.evaluate(data, length.evaluation_microbatches));
         }
     }
     result.end.steps_done = length.steps;
-    result.chunks = run.trainer.chunk_digests();
+    result.chunks = trainer.chunk_digests();
     return result;
+}
+
+inline WorkerEnd run_judge(const SmallOptions& options, const RunLength& length) {
+    SmallRun run{options};
+    return run_judge(run.trainer, run.text, length);
+}
+
+inline WorkerEnd run_judge(const Subject& subject, const RunLength& length) {
+    const auto device = device::make_reference_device(subject.threads);
+    oracle::Trainer trainer{*device,
+                            subject.network,
+                            subject.data,
+                            {.seed = 1234,
+                             .rows = subject.rows,
+                             .lanes = subject.lanes,
+                             .optimizer = small_optimizer(),
+                             .recompute = engine::Recompute::none}};
+    return run_judge(trainer, subject.data, length);
 }
 
 }  // namespace rhizome::tests

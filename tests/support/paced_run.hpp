@@ -49,8 +49,12 @@ inline std::vector<double> paced_steps(world::World& world, const SmallOptions& 
         *inner, pace_of(costs_of(accelerator, network.table())), world.clock());
     const engine::RunPlan plan =
         plan_of(arrangement, network.table(), world.members(), options.lanes, 0);
-    engine::Worker worker{*device, network, text,
-                          nullptr, world,   plan,
+    engine::Worker worker{*device,
+                          network,
+                          text,
+                          nullptr,
+                          world,
+                          plan,
                           {.seed = 1234,
                            .rows = options.rows,
                            .optimizer = small_optimizer(),
@@ -60,8 +64,7 @@ inline std::vector<double> paced_steps(world::World& world, const SmallOptions& 
         const Nanoseconds begin = world.clock().now();
         const engine::StepEnd end = worker.run_step(Step{step}, true);
         if (end.status != CommStatus::ok) return {};
-        seconds.push_back(
-            std::chrono::duration<double>(world.clock().now() - begin).count());
+        seconds.push_back(std::chrono::duration<double>(world.clock().now() - begin).count());
     }
     return seconds;
 }

@@ -83,8 +83,8 @@ struct SmallOptions {
 struct SmallRun {
     explicit SmallRun(const SmallOptions& options)
         : device{device::make_reference_device(options.threads)},
-          network{model::make_gpt(small_gpt(options.tying, options.dropout, options.blocks), options.rows,
-                                  options.dtype, options.chunk_elements)},
+          network{model::make_gpt(small_gpt(options.tying, options.dropout, options.blocks),
+                                  options.rows, options.dtype, options.chunk_elements)},
           text{small_text()},
           trainer{*device,
                   network,

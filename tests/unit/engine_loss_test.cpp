@@ -93,10 +93,10 @@ TEST_P(Losses, OfOneWorkerAtAnyPointLeaveTheStateOfACommittedStep) {
     std::map<std::int32_t, std::int32_t> trials_by_committed;
     std::mt19937_64 random{11};
     for (std::int32_t victim = 0; victim < each.workers; ++victim) {
-        const std::int64_t calls =
-            undisturbed.outcomes[static_cast<std::size_t>(victim)].calls;
+        const std::int64_t calls = undisturbed.outcomes[static_cast<std::size_t>(victim)].calls;
         for (int trial = 0; trial < 40; ++trial) {
-            const auto call = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(calls));
+            const auto call =
+                static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(calls));
             SCOPED_TRACE("worker " + std::to_string(victim) + " dies at call " +
                          std::to_string(call) + ", seed " + std::to_string(trial));
             config.seed = static_cast<std::uint64_t>(trial);
@@ -130,24 +130,26 @@ TEST_P(Losses, OfTwoWorkersLeaveTheStateOfACommittedStep) {
     int fired = 0;
     for (int trial = 0; trial < 60; ++trial) {
         SCOPED_TRACE("seed " + std::to_string(trial));
-        const auto first = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(each.workers));
-        const auto second = static_cast<std::int32_t>(
-            (static_cast<std::uint64_t>(first) + 1 + random() % static_cast<std::uint64_t>(each.workers - 1)) %
-            static_cast<std::uint64_t>(each.workers));
+        const auto first =
+            static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(each.workers));
+        const auto second =
+            static_cast<std::int32_t>((static_cast<std::uint64_t>(first) + 1 +
+                                       random() % static_cast<std::uint64_t>(each.workers - 1)) %
+                                      static_cast<std::uint64_t>(each.workers));
         // About the same point in both lives, so that the second falls into what the first began.
         const double point = static_cast<double>(random() % 90) / 100;
         const auto call_at = [&](std::int32_t worker) {
             return static_cast<std::int64_t>(
-                point * static_cast<double>(
-                            undisturbed.outcomes[static_cast<std::size_t>(worker)].calls));
+                point *
+                static_cast<double>(undisturbed.outcomes[static_cast<std::size_t>(worker)].calls));
         };
-        const Trial found = run_trial(
-            each, {.workers = each.workers,
-                   .seed = static_cast<std::uint64_t>(trial),
-                   .kills = {{.worker = WorkerId{first}, .call = call_at(first)},
-                             {.worker = WorkerId{second},
-                              .call = call_at(second),
-                              .after = std::chrono::microseconds{random() % 300}}}});
+        const Trial found =
+            run_trial(each, {.workers = each.workers,
+                             .seed = static_cast<std::uint64_t>(trial),
+                             .kills = {{.worker = WorkerId{first}, .call = call_at(first)},
+                                       {.worker = WorkerId{second},
+                                        .call = call_at(second),
+                                        .after = std::chrono::microseconds{random() % 300}}}});
         fired += found.outcomes[static_cast<std::size_t>(second)].end == world::FakeEnd::killed;
         expect_agreement_with(calm, found);
         if (HasFailure()) return;
@@ -182,7 +184,8 @@ INSTANTIATE_TEST_SUITE_P(
     Shapes, Losses,
     testing::Values(Case{"three stages", 3, {.depths = {3}}},
                     Case{"two pipelines of two stages", 4, {.depths = {2, 2}}},
-                    Case{"uneven, zero bubble, one owner", 4,
+                    Case{"uneven, zero bubble, one owner",
+                         4,
                          {.depths = {2, 1}, .style = schedule::Style::zero_bubble_h1, .owners = 1}},
                     Case{"three replicas, all own all", 3, {.depths = {1, 1, 1}, .owners = 3}}));
 

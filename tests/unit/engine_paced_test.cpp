@@ -52,9 +52,9 @@ INSTANTIATE_TEST_SUITE_P(All, Styles,
                                          schedule::Style::zero_bubble_h2));
 
 TEST(Paced, TwoInterleavedPipelinesTakeTheTimeOfTheirDryRun) {
-    const double found = ratio(eight_layers({16, 4}),
-                               {.depths = {4, 4}, .parts = 2, .style = schedule::Style::interleaved},
-                               8);
+    const double found =
+        ratio(eight_layers({16, 4}),
+              {.depths = {4, 4}, .parts = 2, .style = schedule::Style::interleaved}, 8);
     EXPECT_GT(found, 0.99);
     EXPECT_LT(found, 1.03);
 }

@@ -34,8 +34,8 @@ void expect_bits_of_judge(std::int32_t workers, std::uint64_t seed, const SmallO
                           const Arrangement& arrangement, const RunLength& length) {
     const WorkerEnd expected = run_judge(options, length);
     std::vector<WorkerEnd> ends(static_cast<std::size_t>(workers));
-    const auto outcomes = world::run_fake_world(
-        {.workers = workers, .seed = seed}, [&](world::World& world) {
+    const auto outcomes =
+        world::run_fake_world({.workers = workers, .seed = seed}, [&](world::World& world) {
             ends[world.self().index()] = run_worker(world, options, arrangement, length);
         });
     for (std::size_t w = 0; w < ends.size(); ++w) {
@@ -87,9 +87,9 @@ Draw draw(std::uint64_t seed) {
     result.options.chunk_elements = pick(7, 400);
     const std::int32_t layers = result.options.blocks + 3;
     Arrangement& arrangement = result.arrangement;
-    const schedule::Style styles[] = {
-        schedule::Style::gpipe, schedule::Style::one_f_one_b, schedule::Style::interleaved,
-        schedule::Style::zero_bubble_h1, schedule::Style::zero_bubble_h2};
+    const schedule::Style styles[] = {schedule::Style::gpipe, schedule::Style::one_f_one_b,
+                                      schedule::Style::interleaved, schedule::Style::zero_bubble_h1,
+                                      schedule::Style::zero_bubble_h2};
     arrangement.style = styles[pick(0, 4)];
     if (arrangement.style == schedule::Style::interleaved) arrangement.parts = pick(1, 3);
     arrangement.depths.clear();
@@ -112,7 +112,8 @@ Draw draw(std::uint64_t seed) {
     result.workers += pick(0, 2);  // spares
     arrangement.owners = pick(1, 3) == 3 ? result.workers : pick(1, 2);
     if (pick(0, 2) == 0) arrangement.recompute = engine::Recompute::all;
-    result.length = {.steps = 3, .evaluate_interval = pick(0, 2), .evaluation_microbatches = pick(0, 6)};
+    result.length = {
+        .steps = 3, .evaluate_interval = pick(0, 2), .evaluation_microbatches = pick(0, 6)};
     return result;
 }
 
