@@ -55,7 +55,7 @@ rhizome_script_test(run_processes LABELS mpi failure TIMEOUT 300 UNLESS "${no_mp
 if(Ulfm_FOUND)
     add_executable(world_test tests/mpi/world_test.cpp)
     target_link_libraries(world_test PRIVATE rhizome_flags rhizome_mpi_world)
-    # Compares ways to drive MPI; ARCHITECTURE.md has what came out.
+    # Compares ways to drive MPI; docs/MPI.md has what came out.
     add_executable(progress_bench EXCLUDE_FROM_ALL tests/mpi/progress_bench.cpp)
     target_link_libraries(progress_bench PRIVATE rhizome_flags rhizome_world rhizome_mpi Threads::Threads)
 endif()

@@ -244,7 +244,6 @@ class Pattern final : public data::Dataset {
     std::vector<TensorSpec> fields_;
 };
 
-/// Seconds of a training step of gpt-0.1m with 4 microbatches of 8.
 /// One worker does it all.
 engine::RunPlan plan_for_one(const LayerTable& table, LaneShape lanes,
                              engine::Recompute recompute) {
@@ -262,6 +261,7 @@ engine::RunPlan plan_for_one(const LayerTable& table, LaneShape lanes,
         table, schedule::equal_costs(layers));
 }
 
+/// Seconds of a training step of gpt-0.1m with 4 microbatches of 8.
 double step_seconds(std::int32_t threads, engine::Recompute recompute, double dropout,
                     double* flops) {
     const model::GptConfig config{.blocks = 2,

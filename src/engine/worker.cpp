@@ -159,17 +159,12 @@ Workbench Worker::bench(Parts& parts) {
 }
 
 StepEnd Worker::run_step(Step step, bool go_on) {
-    const auto samples = [&](Microbatch microbatch) {
-        std::vector<std::int64_t> result;
-        for (std::int32_t row = 0; row < config_.rows; ++row) {
-            result.push_back(sampler_.sample(step, microbatch, row));
-        }
-        return result;
-    };
+    std::vector<std::int64_t> all;  // samples of the step, by microbatch and row
     std::int64_t loss_terms = 0;
     for (std::int32_t m = 0; m < plan_.shape.lanes.microbatches; ++m) {
-        for (const std::int64_t sample : samples(Microbatch{m})) {
-            loss_terms += train_.loss_terms(sample);
+        for (std::int32_t row = 0; row < config_.rows; ++row) {
+            all.push_back(sampler_.sample(step, Microbatch{m}, row));
+            loss_terms += train_.loss_terms(all.back());
         }
     }
     ENSURE(loss_terms > 0);
@@ -179,7 +174,13 @@ StepEnd Worker::run_step(Step step, bool go_on) {
                              .microbatch = Microbatch{0},
                              .gradient_scale = 1.0 / static_cast<double>(loss_terms)},
                     .dataset = train_,
-                    .samples = samples,
+                    .samples =
+                        [&](Microbatch microbatch) {
+                            const auto rows = static_cast<std::size_t>(config_.rows);
+                            const auto first = all.begin() + static_cast<std::ptrdiff_t>(
+                                                                 microbatch.index() * rows);
+                            return std::vector<std::int64_t>{first, first + config_.rows};
+                        },
                     .loss_terms = loss_terms,
                     .optimizer = &config_.optimizer,
                     .go_on = go_on};

@@ -4,7 +4,7 @@
 //
 // Only the thread that made the world calls MPI (MPI_THREAD_FUNNELED), and messages move along
 // only in its calls. A second thread that calls MPI gains nothing worth having, and agreements came
-// out wrong with it: ARCHITECTURE.md has the numbers.
+// out wrong with it: docs/MPI.md has the numbers.
 #pragma once
 
 #include <memory>

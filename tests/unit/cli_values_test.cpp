@@ -115,6 +115,40 @@ TEST(RealNumbers, ThatAreNoneAreRefused) {
     EXPECT_EQ(real_problem("0,5"), reason + "write 0.5");
 }
 
+std::vector<std::int32_t> depths_of(std::string_view text) {
+    std::vector<std::int32_t> depths{-7};
+    const MaybeProblem problem = read_depths(text, depths);
+    EXPECT_EQ(problem.has_value(), depths == std::vector{-7}) << text;
+    return problem ? std::vector<std::int32_t>{} : depths;
+}
+
+TEST(Depths, AreListsWithRepetitions) {
+    using List = std::vector<std::int32_t>;
+    EXPECT_EQ(depths_of("1"), (List{1}));
+    EXPECT_EQ(depths_of("3,2"), (List{3, 2}));
+    EXPECT_EQ(depths_of("2x3"), (List{3, 3}));
+    EXPECT_EQ(depths_of("4x3,2"), (List{3, 3, 3, 3, 2}));
+    EXPECT_EQ(depths_of("1x5,5,2x1"), (List{5, 5, 1, 1}));
+    EXPECT_EQ(depths_of("4096x4096"), List(4096, 4096));
+}
+
+TEST(Depths, ThatAreNoneAreRefused) {
+    for (const auto* text : {"", ",", "3,", ",3", "0", "0x3", "3x0", "x3", "3x", "2x2x2", "-1",
+                             "3;2", "3, 2", "2X3", "4097", "4097x1", "two", "1.5", "4096x1,1",
+                             "99999999999999999999x1"}) {
+        EXPECT_TRUE(depths_of(text).empty()) << text;
+    }
+}
+
+TEST(Depths, HaveOneShortestTextFromWhichTheyAreReadAgain) {
+    for (const auto& [text, shortest] : std::vector<std::pair<std::string, std::string>>{
+             {"1", "1"}, {"3,2", "3,2"}, {"3,3", "2x3"}, {"4x3,2", "4x3,2"},
+             {"3,3,2,3", "2x3,2,3"}, {"1x5,5,2x1", "2x5,2x1"}}) {
+        EXPECT_EQ(depths_text(depths_of(text)), shortest);
+        EXPECT_EQ(depths_of(shortest), depths_of(text));
+    }
+}
+
 TEST(Paths, ThatAFileCannotHoldAreRefused) {
     std::string value = "before";
     for (const auto* text : {"a#b", "#", "a\nb", "a\tb", " a", "a ", "a\x7F"}) {

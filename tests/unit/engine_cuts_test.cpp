@@ -13,7 +13,7 @@ using engine::Recompute;
 using schedule::Style;
 
 constexpr std::int32_t layers = 6;
-constexpr RunLength length{.steps = 2, .evaluate_interval = 1, .evaluation_microbatches = 2};
+constexpr RunLength length{.steps = 4, .evaluate_interval = 2, .evaluation_microbatches = 3};
 
 /// All ways to cut the layers into that many stages, as texts.
 std::vector<std::string> cuts_into(std::int32_t stages) {
