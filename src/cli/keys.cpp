@@ -268,6 +268,9 @@ Key make_cut_key() {
             "RANGES",
             "Layers of the stages of every pipeline by hand, as 0-3,4,5-8; without it, by costs.",
             [](RunConfig& config, std::string_view text) {
+                if (text.find_first_not_of("0123456789,-") != std::string_view::npos) {
+                    return MaybeProblem{Problem{"not ranges of layers", "write 0-3,4,5-8"}};
+                }
                 config.cut = text;
                 return MaybeProblem{};
             },

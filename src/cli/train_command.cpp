@@ -54,16 +54,24 @@ std::int32_t evaluation_microbatches(const RunConfig& config, const data::Datase
                  datasets.validation->samples() / config.microbatch_size));
 }
 
-/// Before anything large is allocated: a kernel that runs out later kills without a word.
-void check_memory(const engine::MemoryPlan& plan, std::int32_t ranks) {
+void check_memory(double needed, std::int32_t ranks, const std::string& how_much) {
     const double limit = memory_limit_bytes();
-    const double needed = static_cast<double>(plan.total()) * ranks;
     if (needed > limit) {
-        throw ConfigError{"the run needs " + to_short(needed) + "B of memory" +
+        throw ConfigError{"the run needs " + how_much + to_short(needed) + "B of memory" +
                           (ranks > 1 ? " for " + std::to_string(ranks) + " ranks here" : "") +
                           " (this process may have " + to_short(limit) +
                           "B), take a smaller model, microbatch_size or lanes, or recompute=all"};
     }
+}
+
+/// Before the layout is planned, which takes long for a network that fits nowhere.
+const model::Network& expect_room_for_state(const model::Network& network,
+                                            const TrainSettings& settings, std::size_t workers) {
+    const double state = 4.0 * static_cast<double>(network.table().parameters()) *
+                         static_cast<double>(bytes_of(settings.config.precision));
+    check_memory(state * settings.ranks_on_host / static_cast<double>(workers),
+                 settings.ranks_on_host, "at least ");
+    return network;
 }
 
 /// Everything a worker needs, made in the order in which it depends on each other. A mistake of the
@@ -73,12 +81,16 @@ struct Preparation {
         : datasets{open_data(settings.config)},
           network{model::make_gpt(settings.config.model, settings.config.microbatch_size,
                                   settings.config.precision, settings.config.chunk_elements)},
-          plan{make_layout(settings.config, network.table(), world.members(),
-                           evaluation_microbatches(settings.config, datasets))} {
+          plan{make_layout(
+              settings.config,
+              expect_room_for_state(network, settings, world.members().size()).table(),
+              world.members(), evaluation_microbatches(settings.config, datasets))} {
         const RunConfig& config = settings.config;
         memory = engine::Worker::plan_memory(network, datasets.train->fields(), plan, world.self(),
                                              config.microbatch_size);
-        check_memory(memory, settings.ranks_on_host);
+        // Before anything large is allocated: a kernel that runs out later kills without a word.
+        check_memory(static_cast<double>(memory.total()) * settings.ranks_on_host,
+                     settings.ranks_on_host, "");
         device = device::make_reference_device(config.threads);
         if (config.device == DeviceKind::paced) {
             device::Pace pace;

@@ -197,12 +197,21 @@ TEST(Digest, ChangesWithEveryMathematicsKeyAndWithNoLayoutKey) {
         {"evaluate.interval", "0"},
         {"evaluate.microbatches", "1"},
         {"log.interval", "1"},
+        {"device", "paced"},
+        {"pipelines", "2x3"},
+        {"parts", "2"},
+        {"cut", "1,2"},
+        {"style", "gpipe"},
+        {"owners", "all"},
+        {"bounds.stopped_s", "11"},
+        {"bounds.stuck_s", "121"},
+        {"bounds.wait_s", "301"},
+        {"pace.flops_per_s", "1e12"},
+        {"pace.link_bytes_per_s", "1e10"},
+        {"pace.link_latency_s", "0"},
     };
     for (const Key& key : keys()) {
-        // The first two are tested below, and of devices there is only one.
-        if (key.name == "model.size" || key.name == "data.validation" || key.name == "device") {
-            continue;
-        }
+        if (key.name == "model.size" || key.name == "data.validation") continue;  // below
         ASSERT_TRUE(others.contains(key.name)) << key.name;
         RunConfig changed = plain;
         ASSERT_FALSE(key.set(changed, others.at(key.name))) << key.name;

@@ -207,8 +207,7 @@ TEST(LayoutText, NamesASingleLayerOrLaneByItself) {
     RunConfig config = small_config();
     config.depths = {2, 2, 2, 2};
     config.cut = "6";
-    EXPECT_THAT(text_of(config, 8),
-                HasSubstr("  pipeline 3  layers 0-5 on 6 | 6 on 7, lanes 3\n"));
+    EXPECT_THAT(text_of(config, 8), HasSubstr("  pipeline 3  layers 0-5 on 6 | 6 on 7, lanes 3\n"));
 }
 
 }  // namespace

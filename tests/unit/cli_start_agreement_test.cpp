@@ -133,9 +133,8 @@ TEST(AgreeToStart, HandsOutWhatWasMadeOrTheReasonWhyNot) {
 
 TEST(AgreeToStart, LetsAFaultOfOursThrough) {
     const auto outcomes = world::run_fake_world({.workers = 1}, [&](world::World& world) {
-        (void)agree_to_start(world, patience, []() -> std::unique_ptr<int> {
-            throw std::logic_error{"a bug"};
-        });
+        (void)agree_to_start(world, patience,
+                             []() -> std::unique_ptr<int> { throw std::logic_error{"a bug"}; });
     });
     EXPECT_THROW(std::rethrow_exception(outcomes.front().error), std::logic_error);
 }

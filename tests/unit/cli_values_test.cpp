@@ -133,17 +133,22 @@ TEST(Depths, AreListsWithRepetitions) {
 }
 
 TEST(Depths, ThatAreNoneAreRefused) {
-    for (const auto* text : {"", ",", "3,", ",3", "0", "0x3", "3x0", "x3", "3x", "2x2x2", "-1",
-                             "3;2", "3, 2", "2X3", "4097", "4097x1", "two", "1.5", "4096x1,1",
-                             "99999999999999999999x1"}) {
+    for (const auto* text : {"",       ",",   "3,",   ",3",       "0",
+                             "0x3",    "3x0", "x3",   "3x",       "2x2x2",
+                             "-1",     "3;2", "3, 2", "2X3",      "4097",
+                             "4097x1", "two", "1.5",  "4096x1,1", "99999999999999999999x1"}) {
         EXPECT_TRUE(depths_of(text).empty()) << text;
     }
 }
 
 TEST(Depths, HaveOneShortestTextFromWhichTheyAreReadAgain) {
-    for (const auto& [text, shortest] : std::vector<std::pair<std::string, std::string>>{
-             {"1", "1"}, {"3,2", "3,2"}, {"3,3", "2x3"}, {"4x3,2", "4x3,2"},
-             {"3,3,2,3", "2x3,2,3"}, {"1x5,5,2x1", "2x5,2x1"}}) {
+    for (const auto& [text, shortest] :
+         std::vector<std::pair<std::string, std::string>>{{"1", "1"},
+                                                          {"3,2", "3,2"},
+                                                          {"3,3", "2x3"},
+                                                          {"4x3,2", "4x3,2"},
+                                                          {"3,3,2,3", "2x3,2,3"},
+                                                          {"1x5,5,2x1", "2x5,2x1"}}) {
         EXPECT_EQ(depths_text(depths_of(text)), shortest);
         EXPECT_EQ(depths_of(shortest), depths_of(text));
     }

@@ -138,7 +138,9 @@ TEST_F(Paced, BlockingCallsReturnWhenTheAcceleratorIsThere) {
 
 TEST_F(Paced, ResultsAndFingerprintAreThoseOfTheDeviceInside) {
     SmallRun plain{{.dropout = 0.2}};
-    oracle::Trainer trainer{*paced, plain.network, plain.text,
+    oracle::Trainer trainer{*paced,
+                            plain.network,
+                            plain.text,
                             {.seed = 1234,
                              .rows = 2,
                              .lanes = {4, 2},

@@ -34,7 +34,12 @@ class Ends : public testing::TestWithParam<Arrangement> {
                 const auto device = device::make_reference_device(1);
                 const engine::RunPlan plan =
                     plan_of(GetParam(), network_.table(), world.members(), options.lanes, 2);
-                Worker worker{*device, network_, text_, &text_, world, plan,
+                Worker worker{*device,
+                              network_,
+                              text_,
+                              &text_,
+                              world,
+                              plan,
                               {.seed = 1234,
                                .rows = options.rows,
                                .optimizer = optimizer,
@@ -55,13 +60,13 @@ class Ends : public testing::TestWithParam<Arrangement> {
     MemoryText text_ = small_text();
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, Ends,
-    testing::Values(Arrangement{.depths = {3}}, Arrangement{.depths = {1, 1, 1}, .owners = 3},
-                    Arrangement{.depths = {2}, .owners = 1},
-                    Arrangement{.depths = {2, 1},
-                                .style = schedule::Style::zero_bubble_h1,
-                                .owners = 1}));
+INSTANTIATE_TEST_SUITE_P(Shapes, Ends,
+                         testing::Values(Arrangement{.depths = {3}},
+                                         Arrangement{.depths = {1, 1, 1}, .owners = 3},
+                                         Arrangement{.depths = {2}, .owners = 1},
+                                         Arrangement{.depths = {2, 1},
+                                                     .style = schedule::Style::zero_bubble_h1,
+                                                     .owners = 1}));
 
 /// What a call throws as a DivergedError; "" if it does not.
 template <class Call>
@@ -92,8 +97,7 @@ TEST_P(Ends, OfAStepThatDivergesAreTheSameForAllAndLeaveTheStateAlone) {
             ASSERT_EQ(worker.run_step(Step{0}, true).status, CommStatus::ok);
             ASSERT_EQ(worker.committed_steps(), 1);
             const auto before = state(worker);
-            texts[world.self().index()] =
-                divergence([&] { (void)worker.run_step(Step{1}, true); });
+            texts[world.self().index()] = divergence([&] { (void)worker.run_step(Step{1}, true); });
             EXPECT_EQ(state(worker), before);
             EXPECT_EQ(worker.committed_steps(), 1);
         },
@@ -163,8 +167,8 @@ TEST_P(Ends, OfARunThatIsStoppedInItsLastStepAreThoseOfAnyRun) {
         Trace trace;
         std::int32_t looks = 0;
         const auto asked = [&] { return ++looks == 2 && world.self() == WorkerId{2}; };
-        const engine::TrainEnd end = engine::train(
-            worker, {.steps = 2, .evaluate_interval = 0, .stop_asked = asked}, trace);
+        const engine::TrainEnd end =
+            engine::train(worker, {.steps = 2, .evaluate_interval = 0, .stop_asked = asked}, trace);
         EXPECT_EQ(end.status, CommStatus::ok);
         EXPECT_EQ(end.steps_done, 2);
         EXPECT_FALSE(end.stopped);

@@ -58,34 +58,40 @@ class Memory : public testing::TestWithParam<Case> {};
 
 TEST_P(Memory, IsAllocatedAsPlannedAndNeverAgain) {
     const Case& each = GetParam();
-    const SmallOptions options{.dropout = 0.1, .dtype = DType::f32, .lanes = each.lanes, .blocks = 5};
+    const SmallOptions options{
+        .dropout = 0.1, .dtype = DType::f32, .lanes = each.lanes, .blocks = 5};
     const model::Network network = network_of(options);
     const MemoryText text = small_text();
-    const auto outcomes = world::run_fake_world({.workers = each.workers}, [&](world::World& world) {
-        const auto inner = device::make_reference_device(1);
-        CountingDevice device{*inner};
-        const engine::RunPlan plan =
-            plan_of(each.arrangement, network.table(), world.members(), options.lanes,
-                    each.evaluation_microbatches);
-        const engine::MemoryPlan planned = engine::Worker::plan_memory(
-            network, text.fields(), plan, world.self(), options.rows);
-        engine::Worker worker{device, network, text, &text, world, plan,
-                              {.seed = 1,
-                               .rows = options.rows,
-                               .optimizer = small_optimizer(),
-                               .patience = std::chrono::seconds{60}}};
-        EXPECT_EQ(device.bytes(),
-                  planned.held + scalar_bytes(plan, world.self(), each.evaluation_microbatches))
-            << "worker " << world.self().value();
-        const int calls = device.calls();
-        for (std::int32_t step = 0; step < 2; ++step) {
-            ASSERT_EQ(worker.run_step(Step{step}, true).status, CommStatus::ok);
-            if (!plan.evaluation) continue;
-            ASSERT_EQ(worker.evaluate().status, CommStatus::ok);
-        }
-        ASSERT_EQ(worker.expect_finite_parameters(), CommStatus::ok);
-        EXPECT_EQ(device.calls(), calls) << "worker " << world.self().value();
-    });
+    const auto outcomes =
+        world::run_fake_world({.workers = each.workers}, [&](world::World& world) {
+            const auto inner = device::make_reference_device(1);
+            CountingDevice device{*inner};
+            const engine::RunPlan plan = plan_of(each.arrangement, network.table(), world.members(),
+                                                 options.lanes, each.evaluation_microbatches);
+            const engine::MemoryPlan planned = engine::Worker::plan_memory(
+                network, text.fields(), plan, world.self(), options.rows);
+            engine::Worker worker{device,
+                                  network,
+                                  text,
+                                  &text,
+                                  world,
+                                  plan,
+                                  {.seed = 1,
+                                   .rows = options.rows,
+                                   .optimizer = small_optimizer(),
+                                   .patience = std::chrono::seconds{60}}};
+            EXPECT_EQ(device.bytes(),
+                      planned.held + scalar_bytes(plan, world.self(), each.evaluation_microbatches))
+                << "worker " << world.self().value();
+            const int calls = device.calls();
+            for (std::int32_t step = 0; step < 2; ++step) {
+                ASSERT_EQ(worker.run_step(Step{step}, true).status, CommStatus::ok);
+                if (!plan.evaluation) continue;
+                ASSERT_EQ(worker.evaluate().status, CommStatus::ok);
+            }
+            ASSERT_EQ(worker.expect_finite_parameters(), CommStatus::ok);
+            EXPECT_EQ(device.calls(), calls) << "worker " << world.self().value();
+        });
     for (const auto& outcome : outcomes) {
         if (outcome.error) std::rethrow_exception(outcome.error);
     }
@@ -98,12 +104,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a spare that owns, another that owns", 3, {.owners = 3}},
         Case{"alone, recomputing", 1, {.recompute = Recompute::all}},
         Case{"three stages", 3, {.depths = {3}}},
-        Case{"gpipe, recomputing", 3,
+        Case{"gpipe, recomputing",
+             3,
              {.depths = {3}, .style = Style::gpipe, .recompute = Recompute::all}},
-        Case{"zero bubble, one owner, a spare", 5,
+        Case{"zero bubble, one owner, a spare",
+             5,
              {.depths = {4}, .style = Style::zero_bubble_h2, .owners = 1}},
         Case{"interleaved", 2, {.depths = {2}, .parts = 3, .style = Style::interleaved}},
-        Case{"interleaved on one, recomputing", 1,
+        Case{"interleaved on one, recomputing",
+             1,
              {.parts = 4, .style = Style::interleaved, .recompute = Recompute::all}},
         Case{"uneven pipelines, all own all", 6, {.depths = {3, 2}, .owners = 6}},
         Case{"lanes that meet late", 4, {.depths = {2, 2}}, {14, 7}},

@@ -92,15 +92,16 @@ void rest_until(World& world, Nanoseconds time) {
 std::vector<FakeOutcome> run(const std::function<void(World&, Messenger&)>& first,
                              const std::function<void(World&, Messenger&)>& second,
                              FakeSends sends = FakeSends::eager) {
-    auto outcomes = world::run_fake_world({.workers = 2,
-                                    .latency_min = 0ns,
-                                    .latency_max = 0ns,
-                                    .sends = sends,
-                                    .detection_max = 0ns},
-                                   [&](World& world) {
-                                       Messenger messenger{world, patience};
-                                       (world.self() == zero ? first : second)(world, messenger);
-                                   });
+    auto outcomes =
+        world::run_fake_world({.workers = 2,
+                               .latency_min = 0ns,
+                               .latency_max = 0ns,
+                               .sends = sends,
+                               .detection_max = 0ns},
+                              [&](World& world) {
+                                  Messenger messenger{world, patience};
+                                  (world.self() == zero ? first : second)(world, messenger);
+                              });
     for (const FakeOutcome& outcome : outcomes) {
         if (outcome.error) std::rethrow_exception(outcome.error);
     }
@@ -138,9 +139,7 @@ TEST(Sends, AreLookedAfterWhereTheDeviceDoesNotSayWhen) {
             send(messenger, one, 0, numbers, at(world, 5ms, TimedEvent::Due::untold));
             EXPECT_EQ(messenger.drain(), CommStatus::ok);
         },
-        [](World& world, Messenger& messenger) {
-            receive_one(world, messenger, 5ms, 5ms + 20us);
-        });
+        [](World& world, Messenger& messenger) { receive_one(world, messenger, 5ms, 5ms + 20us); });
 }
 
 TEST(Sends, CarryWhatTheDeviceMadeLast) {

@@ -11,14 +11,13 @@
 namespace rhizome::tests {
 namespace {
 
-constexpr Accelerator accelerator{};
-
 SmallOptions eight_layers(LaneShape lanes) {
     return {.dropout = 0.0, .dtype = DType::f32, .rows = 1, .lanes = lanes, .blocks = 5};
 }
 
 /// The slowest worker's second step over the dry run's.
-double ratio(const SmallOptions& options, const Arrangement& arrangement, std::int32_t workers) {
+double ratio(const SmallOptions& options, const Arrangement& arrangement, std::int32_t workers,
+             const Accelerator& accelerator = {}) {
     std::vector<double> seconds(static_cast<std::size_t>(workers));
     const Nanoseconds latency{static_cast<std::int64_t>(accelerator.link_latency_s * 1e9)};
     const auto outcomes = world::run_fake_world(
@@ -55,6 +54,17 @@ TEST(Paced, TwoInterleavedPipelinesTakeTheTimeOfTheirDryRun) {
     const double found =
         ratio(eight_layers({16, 4}),
               {.depths = {4, 4}, .parts = 2, .style = schedule::Style::interleaved}, 8);
+    EXPECT_GT(found, 0.99);
+    EXPECT_LT(found, 1.03);
+}
+
+TEST(Paced, TheOptimizerTakesTheTimeOfTheDryRun) {
+    const SmallOptions options = eight_layers({4, 4});
+    const Arrangement arrangement{.depths = {4}, .owners = 2};
+    const Accelerator slow{.update_s_per_element = 1e-5};
+    EXPECT_GT(dry_run_of(options, arrangement, slow, 4).makespan_s,
+              1.3 * dry_run_of(options, arrangement, {}, 4).makespan_s);
+    const double found = ratio(options, arrangement, 4, slow);
     EXPECT_GT(found, 0.99);
     EXPECT_LT(found, 1.03);
 }

@@ -178,8 +178,8 @@ TEST(Tags, AreTheSameAtBothEndsAndNoneComesTwiceInADirection) {
                 const bool is_new = tags[{self, peer}].insert(send.tag).second;
                 EXPECT_TRUE(is_new);
                 const auto& others = programs[schedule.shape.place_of(peer)].operations;
-                const auto receive = std::find_if(
-                    others.begin(), others.end(), [&](const Operation& each) {
+                const auto receive =
+                    std::find_if(others.begin(), others.end(), [&](const Operation& each) {
                         return each.what == counterpart(send.what, self);
                     });
                 ASSERT_NE(receive, others.end());

@@ -50,8 +50,7 @@ TEST(PacedWorld, AMessageTakesItsSizeByTheRateAndTheLatency) {
 }
 
 TEST(PacedWorld, WithoutARateAMessageTakesTheLatency) {
-    run(
-        2,
+    run(2,
         [](World& world) {
             Message message{};
             if (world.self() == WorkerId{0}) {
@@ -114,7 +113,8 @@ TEST(PacedWorld, LinksToTwoPeersAndBothDirectionsOfOneAreIndependent) {
             EXPECT_EQ(wait_all(world, tickets, 1s), CommStatus::ok);
         } else {
             std::vector<Ticket> tickets{world.receive(WorkerId{0}, Tag{0}, in)};
-            if (world.self() == WorkerId{1}) tickets.push_back(world.send(WorkerId{0}, Tag{0}, out));
+            if (world.self() == WorkerId{1})
+                tickets.push_back(world.send(WorkerId{0}, Tag{0}, out));
             EXPECT_EQ(wait_all(world, tickets, 1s), CommStatus::ok);
         }
         EXPECT_EQ(world.clock().now(), 1500us);
@@ -204,8 +204,7 @@ TEST(PacedWorld, DeadlinesHoldWhileMessagesWait) {
 }
 
 TEST(PacedWorld, AMessageToALostPeerEndsWithItsLoss) {
-    run(
-        2,
+    run(2,
         [](World& world) {
             Message message{};
             if (world.self() == WorkerId{1}) {
