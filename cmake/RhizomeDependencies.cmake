@@ -75,7 +75,7 @@ if(Ulfm_FOUND)
     cmake_path(GET Ulfm_MPICXX PARENT_PATH rhizome_folder)
     rhizome_say("Open MPI with ULFM" "${Ulfm_VERSION}, ${rhizome_folder}")
 else()
-    rhizome_say("Open MPI with ULFM" "not found (${Ulfm_REASON}); no library needs it yet, the tests labelled mpi are skipped")
+    rhizome_say("Open MPI with ULFM" "not found (${Ulfm_REASON}); `rhizome run` will refuse, tests labelled mpi are skipped")
 endif()
 
 if(NOT RHIZOME_CUDA)

@@ -23,8 +23,8 @@ enum class DeviceKind : std::uint8_t { reference, paced };
 /// How long what may hang is looked on, in seconds. Invariant: stopped_s < stuck_s < wait_s.
 struct BoundsConfig {
     double stopped_s = 10;  // a rank that was stopped is killed after that
-    double stuck_s = 120;   // and one that shows no sign of life
-    double wait_s = 300;    // a peer that does not answer ends the run
+    double stuck_s = 600;   // and one that shows no sign of life
+    double wait_s = 1800;   // a peer that does not answer ends the run
     friend bool operator==(const BoundsConfig&, const BoundsConfig&) = default;
 };
 

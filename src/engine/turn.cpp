@@ -93,6 +93,11 @@ void Turn::copy_wires(std::span<const Tensor> to, std::span<const Tensor> from) 
     for (std::size_t i = 0; i < to.size(); ++i) bench_.stream.copy(to[i], from[i]);
 }
 
+void Turn::look_up() {
+    bench_.pulse();
+    bench_.messenger.move_along();
+}
+
 CommStatus Turn::compute(const Operation& operation) {
     const Microbatch microbatch = operation.what.microbatch;
     Stage& stage = stage_of(operation.what.stage);
@@ -146,7 +151,7 @@ void Turn::repeat_forward(Stage& stage, Microbatch microbatch) {
         bench_.stream.begin({.part = Work::Part::forward, .layer = LayerId{layer}});
         stage.memory().forward(bench_.stream, pass_of(microbatch), LayerId{layer}, place,
                                bench_.parameters);
-        bench_.messenger.move_along();
+        look_up();
     }
 }
 
@@ -161,7 +166,7 @@ CommStatus Turn::backward_input(Stage& stage, const Operation& operation) {
         bench_.stream.begin({.part = Work::Part::backward_input, .layer = LayerId{layer}});
         stage.memory().backward_input(bench_.stream, pass_of(microbatch), LayerId{layer}, place,
                                       bench_.parameters);
-        bench_.messenger.move_along();
+        look_up();
     }
     if (operation.memory.hands_on_gradient) {
         Stage& before = stage_of(StageId{operation.what.stage.value() - 1});
@@ -178,7 +183,7 @@ void Turn::backward_weight(Stage& stage, Microbatch microbatch) {
         bench_.stream.begin({.part = Work::Part::backward_weight, .layer = LayerId{layer}});
         stage.memory().backward_weight(bench_.stream, pass_of(microbatch), LayerId{layer}, place,
                                        bench_.parameters, sum);
-        bench_.messenger.move_along();
+        look_up();
     }
     stage.gradients().done(bench_.stream, microbatch);
 }

@@ -81,6 +81,9 @@ class Turn {
     void backward_weight(Stage& stage, Microbatch microbatch);
     void repeat_forward(Stage& stage, Microbatch microbatch);
 
+    /// Between two layers, which may take the host a while.
+    void look_up();
+
     [[nodiscard]] Stage& stage_of(StageId stage) const { return *bench_.stages[stage.index()]; }
     [[nodiscard]] model::Pass pass_of(Microbatch microbatch) const;
     [[nodiscard]] StageMemory::Place place_of(Stage& stage, Microbatch microbatch) const;

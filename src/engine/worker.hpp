@@ -33,7 +33,7 @@ struct WorkerConfig {
     std::int32_t rows;  // samples per microbatch
     model::OptimizerConfig optimizer;
     Nanoseconds patience;  // no wait for a peer or the device is longer
-    /// Called before every instruction; shows that the worker is alive.
+    /// Called before every instruction and after every layer; shows that the worker is alive.
     std::function<void()> pulse = [] {};
 };
 

@@ -127,15 +127,14 @@ struct Subject {
 };
 
 /// The whole life of one worker of a run.
-inline WorkerEnd run_worker(world::World& world, const Subject& subject,
+inline WorkerEnd run_worker(world::World& world, device::Device& device, const Subject& subject,
                             const Arrangement& arrangement, const RunLength& length,
                             Nanoseconds patience = std::chrono::seconds{60}) {
-    const auto device = device::make_reference_device(subject.threads);
     const LayerTable& table = subject.network.table();
     const engine::RunPlan plan =
         plan_of(arrangement, table, world.members(), subject.lanes, length.evaluation_microbatches);
     engine::Worker worker{
-        *device,
+        device,
         subject.network,
         subject.data,
         &subject.data,
@@ -154,6 +153,13 @@ inline WorkerEnd run_worker(world::World& world, const Subject& subject,
         result.chunks = std::move(digests.chunks);
     }
     return result;
+}
+
+inline WorkerEnd run_worker(world::World& world, const Subject& subject,
+                            const Arrangement& arrangement, const RunLength& length,
+                            Nanoseconds patience = std::chrono::seconds{60}) {
+    const auto device = device::make_reference_device(subject.threads);
+    return run_worker(world, *device, subject, arrangement, length, patience);
 }
 
 inline WorkerEnd run_worker(world::World& world, const SmallOptions& options,

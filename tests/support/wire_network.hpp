@@ -29,7 +29,9 @@ inline TensorSpec hidden(const std::string& name) {
 }
 inline model::ParameterSpec matrix(const std::string& name, std::int64_t outputs,
                                    std::int64_t inputs) {
-    return {.spec = {name, Shape{outputs, inputs}, DType::f64}};
+    return {.spec = {name, Shape{outputs, inputs}, DType::f64},
+            .decay = Decay::weight,
+            .initial = {model::Initial::Kind::normal, 0.5}};
 }
 
 /// memory = embedded tokens.

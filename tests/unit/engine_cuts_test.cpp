@@ -33,6 +33,11 @@ std::vector<std::string> cuts_into(std::int32_t stages) {
 
 class EveryCut : public testing::TestWithParam<Recompute> {
   protected:
+    EveryCut() {
+        // Weights of zero would hide everything.
+        for (const double norm : judged_.trace.norms) EXPECT_GT(norm, 1e-3);
+    }
+
     void expect_bits_of_judge(Arrangement arrangement, std::int32_t spares = 0) {
         arrangement.recompute = GetParam();
         SCOPED_TRACE(to_text(arrangement));
