@@ -318,10 +318,11 @@ std::vector<Key> shape_keys() {
         real("bounds.stopped_s", layout, positive,
              "Seconds after which a rank that was stopped (as by SIGSTOP) is killed.",
              [](auto& c) -> auto& { return c.bounds.stopped_s; }),
-        real("bounds.stuck_s", layout, positive,
-             "Seconds without a sign of life after which a rank is killed; longer than a microbatch "
-             "takes through a layer, and than making the initial weights.",
-             [](auto& c) -> auto& { return c.bounds.stuck_s; }),
+        real(
+            "bounds.stuck_s", layout, positive,
+            "Seconds without a sign of life after which a rank is killed; longer than a microbatch "
+            "takes through a layer, and than making the initial weights.",
+            [](auto& c) -> auto& { return c.bounds.stuck_s; }),
         real("bounds.wait_s", layout, positive,
              "Seconds after which a peer that does not answer ends the run.",
              [](auto& c) -> auto& { return c.bounds.wait_s; }),

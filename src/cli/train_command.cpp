@@ -81,10 +81,9 @@ struct Preparation {
         : datasets{open_data(settings.config)},
           network{model::make_gpt(settings.config.model, settings.config.microbatch_size,
                                   settings.config.precision, settings.config.chunk_elements)},
-          plan{make_layout(
-              settings.config,
-              expect_room_for_state(network, settings, world.members().size()).table(),
-              world.members(), evaluation_microbatches(settings.config, datasets))} {
+          plan{make_layout(settings.config,
+                           expect_room_for_state(network, settings, world.members().size()).table(),
+                           world.members(), evaluation_microbatches(settings.config, datasets))} {
         const RunConfig& config = settings.config;
         memory = engine::Worker::plan_memory(network, datasets.train->fields(), plan, world.self(),
                                              config.microbatch_size);

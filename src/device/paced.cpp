@@ -29,6 +29,9 @@ class PacedEvent final : public Event {
     }
     [[nodiscard]] std::optional<Nanoseconds> due() const override { return due_; }
 
+    [[nodiscard]] const Event& inner() const { return *inner_; }
+    [[nodiscard]] Nanoseconds time() const { return due_; }
+
   private:
     std::shared_ptr<const Event> inner_;
     Nanoseconds due_;
@@ -49,8 +52,10 @@ class PacedStream final : public Stream {
                                             clock_);
     }
     void wait(const Event& event) override {
-        inner_->wait(event);
-        free_at_ = std::max(free_at_, event.due().value_or(free_at_));
+        // The inner stream knows only events of its own device.
+        const auto* paced = dynamic_cast<const PacedEvent*>(&event);
+        inner_->wait(paced != nullptr ? paced->inner() : event);
+        if (paced != nullptr) free_at_ = std::max(free_at_, paced->time());
     }
     void synchronize() override {
         inner_->synchronize();

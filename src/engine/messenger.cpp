@@ -99,8 +99,9 @@ CommStatus Messenger::wait_for(const Condition& condition, const device::Event* 
     while (true) {
         pump();
         if (status_ != CommStatus::ok) return status_;
-        if (condition()) return CommStatus::ok;
+        const bool met = condition();  // may find a bad end, which counts more
         if (status_ != CommStatus::ok) return status_;
+        if (met) return CommStatus::ok;
         if (world_.clock().now() >= end) return status_ = CommStatus::timed_out;
         world_.rest(next_look(end, event));
     }

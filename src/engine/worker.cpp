@@ -44,6 +44,18 @@ std::int32_t evaluation_microbatches(const RunPlan& plan) {
     return plan.evaluation ? plan.evaluation->shape.lanes.microbatches : 0;
 }
 
+/// Numbers beside tensors: losses by microbatch, sums of squares by chunk.
+struct Scalars {
+    std::int64_t losses;
+    std::int64_t squares;
+};
+
+Scalars scalars_of(const RunPlan& plan, const Parts& step_parts) {
+    return {.losses = std::max(plan.shape.lanes.microbatches, evaluation_microbatches(plan)),
+            .squares =
+                std::max<std::int64_t>(1, static_cast<std::int64_t>(step_parts.chunks().size()))};
+}
+
 std::int64_t largest_tensor(const model::Network& network) {
     std::int64_t bytes = 0;
     for (std::int32_t i = 0; i < network.size(); ++i) {
@@ -96,10 +108,7 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
     if (plan_.evaluation) {
         evaluation_parts_.emplace(plan_.evaluation->shape, nullptr, world.self());
     }
-    const auto losses =
-        std::int64_t{std::max(plan_.shape.lanes.microbatches, evaluation_microbatches(plan_))};
-    const auto squares =
-        std::max<std::int64_t>(1, static_cast<std::int64_t>(step_parts_.chunks().size()));
+    const auto [losses, squares] = scalars_of(plan_, step_parts_);
     scalars_ = device.allocate((losses + squares) * bytes_of(DType::f64));
     const device::Tensor all = scalars_.at(0, {"scalars", Shape{losses + squares}, DType::f64});
     losses_ = all.slice(0, losses);
@@ -126,8 +135,10 @@ void Worker::add_stages(device::Device& device, std::span<const TensorSpec> fiel
 MemoryPlan Worker::plan_memory(const model::Network& network, std::span<const TensorSpec> fields,
                                const RunPlan& plan, WorkerId self, std::int32_t rows) {
     const LayerTable& table = network.table();
+    const Scalars scalars = scalars_of(plan, Parts{plan.shape, &plan.owners, self});
     MemoryPlan memory{
         .held =
+            (scalars.losses + scalars.squares) * bytes_of(DType::f64) +
             WorkerState::planned_bytes(network, layers_of(plan.shape, self), plan.owners, self) +
             ChunkExchange::planned_bytes(table, plan.shape, plan.owners, self,
                                          plan.step.programs[plan.shape.place_of(self)]),

@@ -7,7 +7,8 @@ namespace rhizome::world {
 
 std::unique_ptr<World> make_mpi_world(const MpiWorldConfig&) {
     throw ConfigError{
-        "this process was started by an MPI launcher (the program was built without an Open MPI with "
+        "this process was started by an MPI launcher (the program was built without an Open MPI "
+        "with "
         "ULFM), build it with one, or train in one process"};
 }
 

@@ -1,8 +1,10 @@
 // A device that is late: operations run on the inner device only when their time has come and
 // somebody looks, not when they are queued. So whoever reads a result, or reuses memory, without
 // waiting for the device gets what was there before. Accelerators behave like that.
+// Fresh memory is all NaN.
 #pragma once
 
+#include <cstring>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -160,7 +162,12 @@ class LazyDevice final : public device::Device {
         : inner_{inner}, clock_{clock}, delay_{delay} {}
 
     [[nodiscard]] device::Memory allocate(std::int64_t bytes) override {
-        return inner_.allocate(bytes);
+        device::Memory memory = inner_.allocate(bytes);
+        if (bytes > 0) {
+            const device::Tensor all = memory.at(0, {"all", Shape{bytes / 4}, DType::f32});
+            std::memset(all.data, 0xFF, static_cast<std::size_t>(all.bytes()));
+        }
+        return memory;
     }
     [[nodiscard]] std::unique_ptr<device::Stream> make_stream() override {
         return std::make_unique<LazyStream>(inner_.make_stream(), clock_, delay_);

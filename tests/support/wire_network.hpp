@@ -137,7 +137,7 @@ class Mix final : public Layer {
 /// Logits and cross-entropy.
 class Classify final : public Layer {
   public:
-    explicit Classify(LayerId id) : Layer{make_spec(), id} {}
+    Classify(LayerId id, const std::vector<std::string>& ends) : Layer{make_spec(ends), id} {}
 
     void forward(Stream& stream, const Pass& pass, const LayerTensors& t) const override {
         stream.linear(t.saved[0], t.inputs[0], t.parameters[0], std::nullopt);
@@ -151,13 +151,13 @@ class Classify final : public Layer {
     }
 
   private:
-    static LayerSpec make_spec() {
+    static LayerSpec make_spec(const std::vector<std::string>& ends) {
         LayerSpec spec;
         spec.name = "classify";
         spec.parameters = {matrix("weight", vocabulary, channels)};
         spec.fields = {"targets"};
         spec.reads = {"hidden"};
-        spec.ends = {"hidden"};
+        spec.ends = ends;
         spec.saved = {{"logits", Shape{rows, context, vocabulary}, DType::f64}};
         spec.loss = model::Loss::adds;
         return spec;
@@ -169,17 +169,22 @@ class Classify final : public Layer {
 ///                   bend --- bend ---- mix --- mix --- classify
 ///                      hidden   hidden    hidden  hidden
 ///
-/// Layer 2 replaces `hidden` while `memory` passes it by; layers 1, 3 and 4 read `memory`.
-inline model::Network wire_network() {
+/// Layer 2 replaces `hidden` while `memory` passes it by; layers 1, 3 and 4 read `memory`, which
+/// ends there or crosses one border more, read by nobody.
+enum class MemoryEnds : std::uint8_t { with_its_last_reader, with_the_network };
+
+inline model::Network wire_network(MemoryEnds ends = MemoryEnds::with_its_last_reader) {
+    std::vector<std::string> ends_at_mix;
+    std::vector<std::string> ends_at_last{"hidden"};
+    (ends == MemoryEnds::with_the_network ? ends_at_last : ends_at_mix).emplace_back("memory");
     std::vector<std::unique_ptr<Layer>> layers;
     layers.push_back(std::make_unique<Embed>(LayerId{0}));
     layers.push_back(std::make_unique<Bend>(LayerId{1}, "memory"));
     layers.push_back(std::make_unique<Bend>(LayerId{2}, "hidden"));
     layers.push_back(
         std::make_unique<Mix>(LayerId{3}, Mix::Order::hidden_first, std::vector<std::string>{}));
-    layers.push_back(std::make_unique<Mix>(LayerId{4}, Mix::Order::memory_first,
-                                           std::vector<std::string>{"memory"}));
-    layers.push_back(std::make_unique<Classify>(LayerId{5}));
+    layers.push_back(std::make_unique<Mix>(LayerId{4}, Mix::Order::memory_first, ends_at_mix));
+    layers.push_back(std::make_unique<Classify>(LayerId{5}, ends_at_last));
     return model::Network{std::move(layers), 50};
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 using engine::Recompute;
 using schedule::Style;
+using wires::MemoryEnds;
 
 constexpr std::int32_t layers = 6;
 constexpr RunLength length{.steps = 4, .evaluate_interval = 2, .evaluation_microbatches = 3};
@@ -31,7 +32,7 @@ std::vector<std::string> cuts_into(std::int32_t stages) {
     return cuts;
 }
 
-class EveryCut : public testing::TestWithParam<Recompute> {
+class EveryCut : public testing::TestWithParam<std::tuple<Recompute, MemoryEnds>> {
   protected:
     EveryCut() {
         // Weights of zero would hide everything.
@@ -39,7 +40,7 @@ class EveryCut : public testing::TestWithParam<Recompute> {
     }
 
     void expect_bits_of_judge(Arrangement arrangement, std::int32_t spares = 0) {
-        arrangement.recompute = GetParam();
+        arrangement.recompute = std::get<Recompute>(GetParam());
         SCOPED_TRACE(to_text(arrangement));
         const std::int32_t workers = arrangement.depths.front() + spares;
         std::vector<WorkerEnd> ends(static_cast<std::size_t>(workers));
@@ -58,17 +59,23 @@ class EveryCut : public testing::TestWithParam<Recompute> {
     }
 
   private:
-    model::Network network_ = wires::wire_network();
+    model::Network network_ = wires::wire_network(std::get<MemoryEnds>(GetParam()));
     MemoryText text_ = small_text();
     Subject subject_{network_, text_, wires::rows, {4, 2}};
     WorkerEnd judged_ = run_judge(subject_, length);
     std::uint64_t seed_ = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, EveryCut, testing::Values(Recompute::none, Recompute::all),
-                         [](const auto& each) {
-                             return each.param == Recompute::all ? "recomputed" : "kept";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Modes, EveryCut,
+    testing::Combine(testing::Values(Recompute::none, Recompute::all),
+                     testing::Values(MemoryEnds::with_its_last_reader,
+                                     MemoryEnds::with_the_network)),
+    [](const auto& each) {
+        return std::string{std::get<Recompute>(each.param) == Recompute::all ? "recomputed"
+                                                                             : "kept"} +
+               (std::get<MemoryEnds>(each.param) == MemoryEnds::with_the_network ? "_unread" : "");
+    });
 
 TEST_P(EveryCut, HasTheBitsOfTheJudgeWithAStagePerWorker) {
     for (std::int32_t stages = 1; stages <= layers; ++stages) {

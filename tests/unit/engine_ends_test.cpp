@@ -28,12 +28,14 @@ class Ends : public testing::TestWithParam<Arrangement> {
   protected:
     using Body = std::function<void(world::World&, Worker&)>;
 
+    void without_evaluation() { evaluation_microbatches_ = 0; }
+
     void run(const Body& body, model::OptimizerConfig optimizer = small_optimizer()) {
         const auto outcomes =
             world::run_fake_world({.workers = workers, .seed = 5}, [&](world::World& world) {
                 const auto device = device::make_reference_device(1);
-                const engine::RunPlan plan =
-                    plan_of(GetParam(), network_.table(), world.members(), options.lanes, 2);
+                const engine::RunPlan plan = plan_of(GetParam(), network_.table(), world.members(),
+                                                     options.lanes, evaluation_microbatches_);
                 Worker worker{*device,
                               network_,
                               text_,
@@ -58,6 +60,7 @@ class Ends : public testing::TestWithParam<Arrangement> {
   private:
     model::Network network_ = network_of(options);
     MemoryText text_ = small_text();
+    std::int32_t evaluation_microbatches_ = 2;
 };
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Ends,
@@ -135,11 +138,27 @@ TEST_P(Ends, OfARunAreDivergenceForAllWhereTheLastUpdateDidIt) {
         ASSERT_EQ(worker.expect_finite_parameters(), CommStatus::ok);
         const auto& owned = worker.state().owned();
         if (world.self() == WorkerId{1} && !owned.empty()) {
-            poison(worker, owned.back().parameter.slice(0, 1));
+            poison(worker, owned.front().parameter.slice(0, 1));
         }
         texts[world.self().index()] =
             divergence([&] { ASSERT_EQ(worker.expect_finite_parameters(), CommStatus::ok); });
     });
+    EXPECT_THAT(texts, testing::Each(HasSubstr("a parameter is not finite")));
+}
+
+TEST_P(Ends, OfARunAreDivergenceForAllWhereNoStepComesAfterTheUpdate) {
+    model::OptimizerConfig optimizer = small_optimizer();
+    optimizer.learning_rate = 1e300;  // more than a float can hold
+    without_evaluation();
+    std::vector<std::string> texts(workers);
+    run(
+        [&](world::World& world, Worker& worker) {
+            Trace trace;
+            texts[world.self().index()] = divergence(
+                [&] { (void)engine::train(worker, {.steps = 1, .evaluate_interval = 0}, trace); });
+            EXPECT_EQ(trace.losses.size(), 1U);
+        },
+        optimizer);
     EXPECT_THAT(texts, testing::Each(HasSubstr("a parameter is not finite")));
 }
 
@@ -184,6 +203,43 @@ TEST_P(Ends, OfAStepSayWhetherAllGoOn) {
         EXPECT_FALSE(asked.go_on);
         EXPECT_TRUE(worker.run_step(Step{2}, true).go_on);
     });
+}
+
+/// Writes one number everywhere.
+void fill(Worker& worker, TensorRef tensor, double value) {
+    const device::Tensor to = worker.state().parameters().at(tensor);
+    const std::vector<double> values(static_cast<std::size_t>(to.elements()), value);
+    worker.stream().upload(to, std::as_bytes(std::span{values}));
+    worker.stream().synchronize();
+}
+
+TEST(Divergence, IsAlsoThatOfTheGradientAlone) {
+    const SmallOptions large{.tying = model::Tying::untied};
+    const model::Network network = network_of(large);
+    const MemoryText text = small_text();
+    const auto world = world::make_solo_world();
+    const auto device = device::make_reference_device(1);
+    const engine::RunPlan plan = plan_of({}, network.table(), world->members(), large.lanes, 0);
+    Worker worker{*device,
+                  network,
+                  text,
+                  nullptr,
+                  *world,
+                  plan,
+                  {.seed = 1,
+                   .rows = large.rows,
+                   .optimizer = small_optimizer(),
+                   .patience = std::chrono::seconds{60}}};
+    // Logits, and so the loss, stay what they are; the square of the head's gradient does not.
+    const std::int32_t layers = network.size();
+    fill(worker, {LayerId{layers - 2}, 0}, 1e200);
+    fill(worker, {LayerId{layers - 1}, 0}, 1e-200);
+    const auto before = owned_digests(worker, network.table());
+    const std::string text_of_it = divergence([&] { (void)worker.run_step(Step{0}, true); });
+    EXPECT_THAT(text_of_it, HasSubstr("gradient norm inf"));
+    EXPECT_THAT(text_of_it, testing::Not(HasSubstr("loss inf")));
+    EXPECT_THAT(text_of_it, testing::Not(HasSubstr("loss nan")));
+    EXPECT_EQ(owned_digests(worker, network.table()), before);
 }
 
 }  // namespace
