@@ -9,7 +9,7 @@ jobs := $(shell nproc)
 PREFIX ?= /usr/local
 
 help:     ## this list
-	@sed -nE 's/^([a-z][a-z ]*): *[^#]*## (.*)/\1|\2/p' Makefile | awk -F'|' '{printf "make %-28s %s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z][a-z -]*): *[^#]*## (.*)/\1|\2/p' Makefile | awk -F'|' '{printf "make %-28s %s\n", $$1, $$2}'
 
 cpu release asan tsan cuda: ## build that preset in build/<preset>; plain make builds cpu
 	@cmake --preset $@

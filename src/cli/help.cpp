@@ -89,7 +89,10 @@ exit codes:
 }
 
 std::string train_help_text() {
-    return R"(usage: rhizome train [--config FILE] [--folder FOLDER] [--KEY VALUE]...
+    return R"(usage: rhizome train [--config FILE] [--digest] [--folder FOLDER] [--KEY VALUE]...
+
+  --digest          prints a digest of every chunk of parameters and optimizer state at the end
+  --folder FOLDER   of a run that `rhizome run` has made; it gives it to its ranks
 
 Each key may be given in four places; the later wins over the earlier:
   1. its default
@@ -124,7 +127,7 @@ where run.conf could be:
 }
 
 std::string run_help_text() {
-    return R"(usage: rhizome run -n RANKS [--folder FOLDER] [--mpirun PATH] [--KEY VALUE]...
+    return R"(usage: rhizome run -n RANKS [--folder FOLDER] [--mpirun PATH] [--digest] [--KEY VALUE]...
 
 Starts `rhizome train` on that many ranks by means of mpirun, with all options that it needs to go
 on when ranks are lost, and stays until the run has ended. Keys are those of `rhizome train --help`.

@@ -16,6 +16,10 @@ constexpr auto mathematics = KeyKind::mathematics;
 constexpr auto layout = KeyKind::layout;
 constexpr std::int64_t count_max = std::numeric_limits<std::int32_t>::max();
 
+constexpr RealRange bound_range{">= 0.01", [](double x) { return x >= 0.01; }};
+constexpr RealRange rate_range{">= 1", [](double x) { return x >= 1; }};
+constexpr RealRange latency_range{"in [0, 1000]", [](double x) { return x >= 0 && x <= 1000; }};
+
 // `field` finds the place in a configuration: [](auto& c) -> auto& { return c.model.blocks; }
 
 template <class Field>
@@ -315,7 +319,7 @@ std::vector<Key> shape_keys() {
                "Order of a worker's computations; `rhizome-plan schedule` draws them.",
                [](auto& c) -> auto& { return c.style; }),
         make_owners_key(),
-        real("bounds.stopped_s", layout, positive,
+        real("bounds.stopped_s", layout, bound_range,
              "Seconds after which a rank that was stopped (as by SIGSTOP) is killed.",
              [](auto& c) -> auto& { return c.bounds.stopped_s; }),
         real(
@@ -323,14 +327,14 @@ std::vector<Key> shape_keys() {
             "Seconds without a sign of life after which a rank is killed; longer than a microbatch "
             "takes through a layer, and than making the initial weights.",
             [](auto& c) -> auto& { return c.bounds.stuck_s; }),
-        real("bounds.wait_s", layout, positive,
+        real("bounds.wait_s", layout, bound_range,
              "Seconds after which a peer that does not answer ends the run.",
              [](auto& c) -> auto& { return c.bounds.wait_s; }),
-        real("pace.flops_per_s", layout, positive, "Of the accelerator that device=paced plays.",
+        real("pace.flops_per_s", layout, rate_range, "Of the accelerator that device=paced plays.",
              [](auto& c) -> auto& { return c.pace.flops_per_s; }),
-        real("pace.link_bytes_per_s", layout, positive, "Of each link that device=paced plays.",
+        real("pace.link_bytes_per_s", layout, rate_range, "Of each link that device=paced plays.",
              [](auto& c) -> auto& { return c.pace.link_bytes_per_s; }),
-        real("pace.link_latency_s", layout, not_negative, "Of each link that device=paced plays.",
+        real("pace.link_latency_s", layout, latency_range, "Of each link that device=paced plays.",
              [](auto& c) -> auto& { return c.pace.link_latency_s; }),
     };
 }

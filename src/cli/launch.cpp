@@ -13,6 +13,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <optional>
 
 #include "cli/ignored_signals.hpp"
@@ -86,6 +87,9 @@ std::vector<char*> pointers_to(std::vector<std::string>& words) {
     return pointers;
 }
 
+// Until the first rank has shown itself: an mpirun that starts none is not waited for.
+constexpr Nanoseconds start_max = std::chrono::minutes{10};
+
 class Launcher {
   public:
     Launcher(const world::RunFolder& folder, Nanoseconds grace, const Log& log)
@@ -102,7 +106,7 @@ class Launcher {
     void reap();
     void tell_that_mpirun_is_gone();
     [[nodiscard]] bool somebody_lives() const;
-    [[nodiscard]] bool ranks_are_gone() const;
+    [[nodiscard]] bool ranks_are_gone();
     void kill_everybody();
     [[nodiscard]] ExitCode killed();
     [[nodiscard]] ExitCode ended(const world::Ending& ending);
@@ -114,7 +118,9 @@ class Launcher {
     Signals signals_;
     SteadyClock clock_;
     pid_t mpirun_ = 0;
-    std::optional<int> mpirun_status_;  // once it has ended
+    std::optional<int> mpirun_status_;      // once it has ended
+    std::map<pid_t, std::uint64_t> ranks_;  // of this host, that were seen alive: when they started
+    Nanoseconds started_at_ = clock_.now();
     bool told_of_mpirun_ = false;
     bool children_ = true;
     bool asked_ = false;
@@ -222,14 +228,17 @@ bool Launcher::somebody_lives() const {
 }
 
 /// There were ranks, and none is left anywhere: what still lives does not belong to a run.
-bool Launcher::ranks_are_gone() const {
-    const auto is_rank = [](const world::Recorded& process) {
-        return process.name.starts_with("rank.");
-    };
-    const auto recorded = folder_.recorded();
-    const auto living = folder_.living();
-    return std::any_of(recorded.begin(), recorded.end(), is_rank) &&
-           std::none_of(living.begin(), living.end(), is_rank) && folder_.other_hosts().empty();
+bool Launcher::ranks_are_gone() {
+    for (const world::Recorded& process : folder_.living()) {
+        if (process.name.starts_with("rank.")) ranks_[process.pid] = process.started;
+    }
+    // From memory, since the folder may have gone while they live.
+    const bool lives = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
+        const auto found = world::find_process(rank.first);
+        return found && found->started == rank.second;
+    });
+    if (ranks_.empty()) return clock_.now() - started_at_ > start_max;
+    return !lives && folder_.other_hosts().empty();
 }
 
 /// Whoever is killed may have left children behind, which are ours then: again, until none is left.

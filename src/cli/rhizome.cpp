@@ -20,8 +20,8 @@ namespace {
 
 /// Whether this process is a rank: then it may end only by leave_mpi().
 bool is_rank = false;
-/// Whether the run has a folder, which says how it ended.
-bool has_folder = false;
+/// Whether the run's folder says how the run ended.
+bool has_word = false;
 
 Nanoseconds to_nanoseconds(double seconds) {
     return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
@@ -57,21 +57,20 @@ void record(const world::RunFolder& folder, const std::string& name, pid_t pid, 
     }
 }
 
-ExitCode train_as_rank(const Command& command, const world::Variable& variable, const Log& log) {
-    TrainSettings settings = settings_of(command);
-    const BoundsConfig& bounds = command.config.bounds;
-    const auto pulse = world::split_into_watched_rank(
-        {.stopped = to_nanoseconds(bounds.stopped_s), .stuck = to_nanoseconds(bounds.stuck_s)});
-    is_rank = true;
-    has_folder = settings.folder.has_value();
-    if (settings.folder) {
-        record(*settings.folder, "rank." + variable("PMIX_RANK").value_or("?"), getpid(), log);
-    }
-    const auto world = world::make_mpi_world({.pulse = *pulse});
+ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Command& command,
+                      const world::Variable& variable, const Log& log) {
+    const auto world = world::make_mpi_world({.pulse = pulse});
     const auto ranks = static_cast<std::int32_t>(world->members().size());
     const auto warning = world::check_launch(variable, ranks);
     if (warning && world->self() == world->members().front()) log.warn(*warning);
-    settings.pulse = [&pulse] { pulse->beat(); };
+    // Reading data and making weights takes what it takes, and shows no sign of life before the
+    // first step.
+    std::optional<world::Pulse::Waiting> starting;
+    starting.emplace(pulse, to_nanoseconds(command.config.bounds.wait_s));
+    settings.pulse = [&] {
+        starting.reset();
+        pulse.beat();
+    };
     // The launcher gives every rank a terminal of its own, whatever its output leads to.
     if (command.columns > 1) {
         settings.screen = {Screen::Kind::terminal, static_cast<std::size_t>(command.columns)};
@@ -79,12 +78,27 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
     const auto local = parse_integer(variable("OMPI_COMM_WORLD_LOCAL_SIZE").value_or("1"));
     settings.ranks_on_host =
         static_cast<std::int32_t>(std::clamp<std::int64_t>(local.value_or(1), 1, ranks));
+    const ExitCode code = train_command(settings, *world, log, STDOUT_FILENO);
+    has_word = settings.folder && settings.folder->finished();
+    return code;
+}
+
+ExitCode train_as_rank(const Command& command, const world::Variable& variable, const Log& log) {
+    TrainSettings settings = settings_of(command);
+    const BoundsConfig& bounds = command.config.bounds;
+    const auto pulse = world::split_into_watched_rank(
+        {.stopped = to_nanoseconds(bounds.stopped_s), .stuck = to_nanoseconds(bounds.stuck_s)});
+    is_rank = true;
+    if (settings.folder) {
+        record(*settings.folder, "rank." + variable("PMIX_RANK").value_or("?"), getpid(), log);
+    }
     try {
-        return train_command(settings, *world, log, STDOUT_FILENO);
+        return train_on_mpi(settings, *pulse, command, variable, log);
     } catch (const UserError& error) {
+        if (!settings.folder) throw;
         const std::string text{error.what()};
-        if (!settings.folder || text.empty()) throw;
-        if (settings.folder->finish(error.code(), text).problem) throw;
+        if (!text.empty() && settings.folder->finish(error.code(), text).problem) throw;
+        has_word = settings.folder->finished().has_value();
         throw UserError{error.code(), ""};  // the launcher says it
     }
 }
@@ -134,8 +148,8 @@ int main(int count, char** arguments, char** environment) {
     using rhizome::ExitCode;
     if (rhizome::cli::is_rank) {
         // mpirun drops what ranks have just printed if one of them ends with another code than 0.
-        const bool said = rhizome::cli::has_folder && code != static_cast<int>(ExitCode::our_fault);
-        rhizome::world::leave_mpi(said ? ExitCode::done : static_cast<ExitCode>(code));
+        rhizome::world::leave_mpi(rhizome::cli::has_word ? ExitCode::done
+                                                         : static_cast<ExitCode>(code));
     }
     return code;
 }

@@ -207,16 +207,22 @@ std::string loss_text(CommStatus status, std::int32_t steps, const RunConfig& co
            "), start it again; what it had trained is gone";
 }
 
+/// The last agreement: then nobody needs anybody any more.
+CommStatus agree_to_end(engine::Worker& worker) {
+    engine::Messenger& messenger = worker.messenger();
+    const world::Agreement agreement = messenger.world().agree(1, messenger.deadline());
+    if (agreement.status == CommStatus::ok && agreement.flags == 0) return CommStatus::revoked;
+    return agreement.status;
+}
+
 /// The end of a run that trained to its end, or was stopped before it.
 ExitCode end_in_order(const TrainSettings& settings, engine::Worker& worker,
                       const Preparation& prepared, const engine::TrainEnd& end, Voice& voice,
                       const Log& log, int output) {
     const engine::DigestEnd digests = engine::gather_digests(worker, prepared.network.table());
     world::World& world = worker.messenger().world();
-    // The last agreement: then nobody needs anybody any more.
-    const CommStatus status = digests.status == CommStatus::ok
-                                  ? world.agree(1, worker.messenger().deadline()).status
-                                  : digests.status;
+    const CommStatus status =
+        digests.status == CommStatus::ok ? agree_to_end(worker) : digests.status;
     if (status != CommStatus::ok) {
         finish(settings, log, ExitCode::peer_lost,
                loss_text(status, end.steps_done, settings.config));
@@ -276,17 +282,20 @@ ExitCode train_command(const TrainSettings& settings, world::World& world, const
     const auto stop_asked = [&] {
         return speaks && settings.folder && settings.folder->stop_asked();
     };
+    const auto on_loss = [&](CommStatus status, std::int32_t steps_done) {
+        voice.table({});
+        finish(settings, log, ExitCode::peer_lost, loss_text(status, steps_done, config));
+    };
     try {
         const engine::TrainEnd end = engine::train(worker,
                                                    {.steps = config.steps,
                                                     .evaluate_interval = config.evaluate_interval,
-                                                    .stop_asked = stop_asked},
+                                                    .stop_asked = stop_asked,
+                                                    .on_loss = on_loss},
                                                    voice);
         if (end.status == CommStatus::ok) {
             return end_in_order(settings, worker, *prepared, end, voice, log, output);
         }
-        voice.table({});
-        finish(settings, log, ExitCode::peer_lost, loss_text(end.status, end.steps_done, config));
         return ExitCode::peer_lost;
     } catch (const DivergedError& error) {
         // All workers are here: they know the same numbers.

@@ -149,11 +149,13 @@ void ChunkExchange::plan_sum(const RunShape& shape, WorkerId self, const OwnedSt
                         bundles_.find({Kind::receive_sum, id, lanes, stage->worker});
                     ENSURE(bundle != bundles_.end());
                     const auto& pieces = bundle->second.pieces;
-                    const auto piece =
-                        std::find_if(pieces.begin(), pieces.end(), [&](const Piece& each) {
-                            return each.use == use && each.chunk == owned.chunk;
+                    const auto piece = std::lower_bound(
+                        pieces.begin(), pieces.end(), std::pair{use, owned.chunk},
+                        [](const Piece& each, const std::pair<TensorRef, ChunkRef>& wanted) {
+                            return std::pair{each.use, each.chunk} < wanted;
                         });
-                    ENSURE(piece != pieces.end());
+                    ENSURE(piece != pieces.end() && piece->use == use &&
+                           piece->chunk == owned.chunk);
                     leaf.received = piece->tensor;
                 }
                 of_use.leaves.push_back(leaf);

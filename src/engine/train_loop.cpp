@@ -29,7 +29,10 @@ TrainEnd run(Worker& worker, const TrainLoopConfig& config, TrainObserver& obser
 
 TrainEnd train(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer) {
     const TrainEnd end = run(worker, config, observer);
-    if (end.status != CommStatus::ok) worker.abandon();
+    if (end.status != CommStatus::ok) {
+        config.on_loss(end.status, end.steps_done);
+        worker.abandon();
+    }
     return end;
 }
 

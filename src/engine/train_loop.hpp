@@ -12,6 +12,9 @@ struct TrainLoopConfig {
     std::int32_t evaluate_interval;  // steps between evaluations; 0: only after the last
     /// Asked before each step. If anybody's says yes the run ends behind that step, for all.
     std::function<bool()> stop_asked = [] { return false; };
+    /// Told of a status that is not ok before the others are: whoever saw it first knows best.
+    std::function<void(CommStatus status, std::int32_t steps_done)> on_loss = [](CommStatus,
+                                                                                 std::int32_t) {};
 };
 
 class TrainObserver {

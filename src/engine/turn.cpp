@@ -312,9 +312,9 @@ CommStatus Turn::commit() {
     const std::uint32_t flags =
         complete_flag | (is_finite() ? finite_flag : 0) | (task_.go_on ? go_on_flag : 0);
     const world::Agreement agreement = messenger.world().agree(flags, messenger.deadline());
+    gave_up_ = agreement.status != CommStatus::ok || (agreement.flags & complete_flag) == 0;
     if (agreement.status != CommStatus::ok) return agreement.status;
-    // Somebody gave up the step, and the epoch with it.
-    if ((agreement.flags & complete_flag) == 0) return CommStatus::revoked;
+    if (gave_up_) return CommStatus::revoked;  // somebody gave up the step, and the epoch with it
     committed_ = (agreement.flags & finite_flag) != 0;
     all_go_on_ = (agreement.flags & go_on_flag) != 0;
     return CommStatus::ok;

@@ -53,6 +53,8 @@ class Turn {
 
     /// Was the step's point of no return passed, however the list ended?
     [[nodiscard]] bool committed() const { return committed_; }
+    /// Has the step's agreement been gone through, without a commit by all?
+    [[nodiscard]] bool gave_up() const { return gave_up_; }
 
     // --- after an ok end ---
     [[nodiscard]] double mean_loss() const;
@@ -104,6 +106,7 @@ class Turn {
     std::vector<Awaited> parameters_;
     bool parts_made_ = false;
     bool committed_ = false;
+    bool gave_up_ = false;
     bool all_go_on_ = true;
     std::vector<double> numbers_;  // losses and squares made here, on the host
 };

@@ -198,6 +198,7 @@ StepEnd Worker::run_step(Step step, bool go_on) {
     Turn turn{bench(step_parts_), step_, task};
     const CommStatus status = turn.run();
     if (turn.committed()) committed_steps_ = step.value() + 1;
+    gave_up_ = turn.gave_up();
     for (const auto& stage : stages_) {
         if (stage) stage->gradients().clear();
     }
@@ -251,8 +252,9 @@ CommStatus Worker::expect_finite_parameters() {
     }
     world::World& world = messenger_.world();
     const world::Agreement agreement = world.agree(finite ? 3 : 1, messenger_.deadline());
+    gave_up_ = agreement.status != CommStatus::ok || (agreement.flags & 1) == 0;
     if (agreement.status != CommStatus::ok) return agreement.status;
-    if ((agreement.flags & 1) == 0) return CommStatus::revoked;
+    if (gave_up_) return CommStatus::revoked;
     if ((agreement.flags & 2) == 0) {
         throw DivergedError{std::string{"training diverged in its last step (a parameter is not "
                                         "finite), "} +
@@ -264,6 +266,7 @@ CommStatus Worker::expect_finite_parameters() {
 void Worker::abandon() {
     world::World& world = messenger_.world();
     world.revoke();
+    if (gave_up_) return;  // it was in the agreement that failed: all have met there
     // How it ends changes nothing any more here; the others learn that this worker gave up.
     static_cast<void>(world.agree(0, messenger_.deadline()));
 }

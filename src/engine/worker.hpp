@@ -113,6 +113,7 @@ class Worker {
     Parts step_parts_;
     std::optional<Parts> evaluation_parts_;
     std::int32_t committed_steps_ = 0;
+    bool gave_up_ = false;  // the last agreement had no commit
     device::Memory scalars_;
     device::Tensor losses_;   // by microbatch
     device::Tensor squares_;  // by chunk whose part of the norm is made here
