@@ -29,7 +29,7 @@ ExitCode run_and_report(const Arguments& arguments, const Environment& environme
         return run(arguments, environment, log);
     } catch (const UserError& error) {
         // Without text somebody else has said it.
-        if (std::string_view{error.what()}.size() > 0) log.error(error.what());
+        if (!std::string_view{error.what()}.empty()) log.error(error.what());
         return error.code();
     } catch (const std::bad_alloc&) {
         log.error(

@@ -65,13 +65,19 @@ void check_memory(double needed, std::int32_t ranks, const std::string& how_much
 }
 
 /// Before the layout is planned, which takes long for a network that fits nowhere.
-const model::Network& expect_room_for_state(const model::Network& network,
-                                            const TrainSettings& settings, std::size_t workers) {
+void expect_room_for_state(const model::Network& network, const TrainSettings& settings,
+                           std::size_t workers) {
     const double state = 4.0 * static_cast<double>(network.table().parameters()) *
                          static_cast<double>(bytes_of(settings.config.precision));
     check_memory(state * settings.ranks_on_host / static_cast<double>(workers),
                  settings.ranks_on_host, "at least ");
-    return network;
+}
+
+engine::RunPlan plan_of(const model::Network& network, const data::Datasets& datasets,
+                        const TrainSettings& settings, const world::World& world) {
+    expect_room_for_state(network, settings, world.members().size());
+    return make_layout(settings.config, network.table(), world.members(),
+                       evaluation_microbatches(settings.config, datasets));
 }
 
 /// Everything a worker needs, made in the order in which it depends on each other. A mistake of the
@@ -81,9 +87,7 @@ struct Preparation {
         : datasets{open_data(settings.config)},
           network{model::make_gpt(settings.config.model, settings.config.microbatch_size,
                                   settings.config.precision, settings.config.chunk_elements)},
-          plan{make_layout(settings.config,
-                           expect_room_for_state(network, settings, world.members().size()).table(),
-                           world.members(), evaluation_microbatches(settings.config, datasets))} {
+          plan{plan_of(network, datasets, settings, world)} {
         const RunConfig& config = settings.config;
         memory = engine::Worker::plan_memory(network, datasets.train->fields(), plan, world.self(),
                                              config.microbatch_size);
@@ -104,7 +108,9 @@ struct Preparation {
         }
     }
 
-    [[nodiscard]] device::Device& computing() { return paced_device ? *paced_device : *device; }
+    [[nodiscard]] device::Device& computing() const {
+        return paced_device ? *paced_device : *device;
+    }
 
     data::Datasets datasets;
     model::Network network;
@@ -115,7 +121,7 @@ struct Preparation {
     std::unique_ptr<world::World> paced_world;
 };
 
-std::string summary(const RunConfig& config, Preparation& prepared) {
+std::string summary(const RunConfig& config, const Preparation& prepared) {
     const model::Network& network = prepared.network;
     const data::Datasets& datasets = prepared.datasets;
     std::string text;

@@ -145,8 +145,8 @@ class PacedStream final : public Stream {
 
 class PacedDevice final : public Device {
   public:
-    PacedDevice(Device& inner, const Pace& pace, const Clock& clock)
-        : inner_{inner}, pace_{pace}, clock_{clock} {}
+    PacedDevice(Device& inner, Pace pace, const Clock& clock)
+        : inner_{inner}, pace_{std::move(pace)}, clock_{clock} {}
 
     [[nodiscard]] Memory allocate(std::int64_t bytes) override { return inner_.allocate(bytes); }
     [[nodiscard]] std::unique_ptr<Stream> make_stream() override {

@@ -297,8 +297,9 @@ CommStatus Turn::collect_parts() {
     if (const CommStatus status = make_parts(); status != CommStatus::ok) return status;
     if (const CommStatus status = wait_for(parts_); status != CommStatus::ok) return status;
     for (const Awaited& each : parts_) {
-        ENSURE(each.operation->what.peer.has_value());
-        bench_.parts.take(*each.operation->what.peer);
+        const std::optional<WorkerId>& sender = each.operation->what.peer;
+        ENSURE(sender.has_value());
+        bench_.parts.take(*sender);
     }
     parts_.clear();
     return CommStatus::ok;
