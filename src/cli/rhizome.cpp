@@ -19,18 +19,14 @@ namespace rhizome::cli {
 namespace {
 
 /// What main has to know of a rank.
-struct Process {
+struct RankEnd {
     bool is_rank = false;   // then it may end only by leave_mpi()
     bool has_word = false;  // the run's folder says how the run ended
 };
 
-Process& process() {
-    static Process only;
+RankEnd& rank_end() {
+    static RankEnd only;
     return only;
-}
-
-Nanoseconds to_nanoseconds(double seconds) {
-    return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
 }
 
 world::Variable variables_of(const Environment& environment) {
@@ -85,7 +81,7 @@ ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Comman
     settings.ranks_on_host =
         static_cast<std::int32_t>(std::clamp<std::int64_t>(local.value_or(1), 1, ranks));
     const ExitCode code = train_command(settings, *world, log, STDOUT_FILENO);
-    process().has_word = settings.folder && settings.folder->finished();
+    rank_end().has_word = settings.folder && settings.folder->finished();
     return code;
 }
 
@@ -94,7 +90,7 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
     const BoundsConfig& bounds = command.config.bounds;
     const auto pulse = world::split_into_watched_rank(
         {.stopped = to_nanoseconds(bounds.stopped_s), .stuck = to_nanoseconds(bounds.stuck_s)});
-    process().is_rank = true;
+    rank_end().is_rank = true;
     if (settings.folder) {
         record(*settings.folder, "rank." + variable("PMIX_RANK").value_or("?"), getpid(), log);
     }
@@ -104,7 +100,7 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
         if (!settings.folder) throw;
         const std::string text{error.what()};
         if (!text.empty() && settings.folder->finish(error.code(), text).problem) throw;
-        process().has_word = settings.folder->finished().has_value();
+        rank_end().has_word = settings.folder->finished().has_value();
         throw UserError{error.code(), ""};  // the launcher says it
     }
 }
@@ -152,10 +148,10 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
 int main(int count, char** arguments, char** environment) {
     const int code = rhizome::cli::run_program(count, arguments, environment, rhizome::cli::run);
     using rhizome::ExitCode;
-    if (rhizome::cli::process().is_rank) {
+    if (rhizome::cli::rank_end().is_rank) {
         // mpirun drops what ranks have just printed if one of them ends with another code than 0.
-        rhizome::world::leave_mpi(rhizome::cli::process().has_word ? ExitCode::done
-                                                                   : static_cast<ExitCode>(code));
+        rhizome::world::leave_mpi(rhizome::cli::rank_end().has_word ? ExitCode::done
+                                                                    : static_cast<ExitCode>(code));
     }
     return code;
 }

@@ -12,11 +12,6 @@
 namespace rhizome::cli {
 namespace {
 
-// Parameter, gradient and two moments.
-std::int64_t state_bytes_per_element(const RunConfig& config) {
-    return 4 * bytes_of(config.precision);
-}
-
 plan::Cut hand_cut(const RunConfig& config, const LayerTable& table) {
     const plan::MaybeCut cut =
         plan::parse_cut(config.cut, static_cast<std::int32_t>(table.layers.size()));
@@ -56,6 +51,10 @@ std::string pipeline_text(const PipelineShape& pipeline) {
 }
 
 }  // namespace
+
+std::int64_t state_bytes_per_element(const RunConfig& config) {
+    return 4 * bytes_of(config.precision);
+}
 
 std::int32_t workers_needed(const RunConfig& config) {
     return std::accumulate(config.depths.begin(), config.depths.end(), std::int32_t{0});

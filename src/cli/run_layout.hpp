@@ -11,6 +11,9 @@ namespace rhizome::cli {
 /// Workers that the pipelines of a configuration need.
 [[nodiscard]] std::int32_t workers_needed(const RunConfig& config);
 
+/// Parameter, gradient and two moments.
+[[nodiscard]] std::int64_t state_bytes_per_element(const RunConfig& config);
+
 /// What the accelerator and the links that the configuration describes would take.
 [[nodiscard]] schedule::Costs costs_of(const RunConfig& config, const LayerTable& table);
 

@@ -22,7 +22,7 @@ Nanoseconds read_seconds(const std::string& text) {
         throw ConfigError{"--within=" + shown(text) + " (" + problem->reason + "), " +
                           problem->hint};
     }
-    return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
+    return to_nanoseconds(seconds);
 }
 
 std::string listed(const std::set<std::string>& names) {

@@ -67,8 +67,8 @@ void check_memory(double needed, std::int32_t ranks, const std::string& how_much
 /// Before the layout is planned, which takes long for a network that fits nowhere.
 void expect_room_for_state(const model::Network& network, const TrainSettings& settings,
                            std::size_t workers) {
-    const double state = 4.0 * static_cast<double>(network.table().parameters()) *
-                         static_cast<double>(bytes_of(settings.config.precision));
+    const double state = static_cast<double>(network.table().parameters()) *
+                         static_cast<double>(state_bytes_per_element(settings.config));
     check_memory(state * settings.ranks_on_host / static_cast<double>(workers),
                  settings.ranks_on_host, "at least ");
 }
@@ -205,10 +205,12 @@ void finish(const TrainSettings& settings, const Log& log, ExitCode code,
 }
 
 std::string loss_text(CommStatus status, std::int32_t steps, const RunConfig& config) {
-    const std::string what = status == CommStatus::timed_out
-                                 ? "a worker did not answer within bounds.wait_s=" +
-                                       rhizome::to_text(config.bounds.wait_s)
-                                 : "a worker was lost";
+    std::string what = "a worker was lost";
+    if (status == CommStatus::revoked) what = "another worker gave it up, see what it said";
+    if (status == CommStatus::timed_out) {
+        what = "a worker or the device did not answer within bounds.wait_s=" +
+               rhizome::to_text(config.bounds.wait_s);
+    }
     return "the run ended after " + counted(steps, "step") + " (" + what +
            "), start it again; what it had trained is gone";
 }
@@ -261,8 +263,7 @@ ExitCode train_command(const TrainSettings& settings, world::World& world, const
                        int output) {
     const RunConfig& config = settings.config;
     const bool speaks = world.self() == world.members().front();
-    const auto patience = std::chrono::duration_cast<Nanoseconds>(
-        std::chrono::duration<double>{config.bounds.wait_s});
+    const Nanoseconds patience = to_nanoseconds(config.bounds.wait_s);
     if (speaks) write_all(output, to_text(config) + "\n");
 
     std::unique_ptr<Preparation> prepared = agree_to_start(

@@ -7,6 +7,11 @@ namespace rhizome {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+/// Of seconds as people and formulas give them; below 292 years.
+[[nodiscard]] constexpr Nanoseconds to_nanoseconds(double seconds) {
+    return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
+}
+
 class Clock {
   public:
     virtual ~Clock() = default;

@@ -3,6 +3,7 @@
 // give its parameters to the holders, who compute with them.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -15,6 +16,9 @@ struct OwnedChunk {
     /// Distinct, at least one. The first is the one that sends new parameters to holders that do
     /// not own the chunk themselves.
     std::vector<WorkerId> owners;
+    [[nodiscard]] bool is_owned_by(WorkerId worker) const {
+        return std::find(owners.begin(), owners.end(), worker) != owners.end();
+    }
     friend bool operator==(const OwnedChunk&, const OwnedChunk&) = default;
 };
 

@@ -18,6 +18,9 @@ struct LayerRange {
     std::int32_t last;
 
     [[nodiscard]] std::int32_t size() const { return last - first; }
+    [[nodiscard]] bool contains(LayerId layer) const {
+        return first <= layer.value() && layer.value() < last;
+    }
     friend auto operator<=>(const LayerRange&, const LayerRange&) = default;
 };
 

@@ -7,10 +7,6 @@
 namespace rhizome::device {
 namespace {
 
-Nanoseconds to_nanoseconds(double seconds) {
-    return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
-}
-
 void sleep_until(const Clock& clock, Nanoseconds time) {
     for (Nanoseconds now = clock.now(); now < time; now = clock.now()) {
         std::this_thread::sleep_for(time - now);

@@ -10,20 +10,14 @@ using schedule::Kind;
 
 namespace {
 
-bool owns(const OwnedChunk& each, WorkerId worker) {
-    return std::find(each.owners.begin(), each.owners.end(), worker) != each.owners.end();
-}
-
 /// Does the worker compute with a tensor that is owned there or tied to it?
 bool holds(const LayerTable& table, const RunShape& shape, WorkerId worker, TensorRef owned) {
     const std::vector<TensorRef> uses = table.uses_of(owned);
     for (const PipelineShape& pipeline : shape.pipelines) {
         for (const StageShape& stage : pipeline.stages) {
             if (stage.worker != worker) continue;
-            if (std::any_of(uses.begin(), uses.end(), [&](TensorRef use) {
-                    return stage.layers.first <= use.layer.value() &&
-                           use.layer.value() < stage.layers.last;
-                })) {
+            if (std::any_of(uses.begin(), uses.end(),
+                            [&](TensorRef use) { return stage.layers.contains(use.layer); })) {
                 return true;
             }
         }
@@ -63,7 +57,8 @@ std::vector<ChunkExchange::Piece> ChunkExchange::pieces_of(const LayerTable& tab
     if (!schedule::is_sum(what.kind)) {
         for (const OwnedChunk& each : owners.chunks) {
             const TensorRef tensor = each.chunk.tensor;
-            if (each.owners.front() == from && !owns(each, to) && holds(table, shape, to, tensor)) {
+            if (each.owners.front() == from && !each.is_owned_by(to) &&
+                holds(table, shape, to, tensor)) {
                 pieces.push_back({tensor, each.chunk});
             }
         }
@@ -81,7 +76,7 @@ std::vector<ChunkExchange::Piece> ChunkExchange::pieces_of(const LayerTable& tab
                 owners.chunks.begin(), owners.chunks.end(), ChunkRef{owned, 0},
                 [](const OwnedChunk& chunk, const ChunkRef& ref) { return chunk.chunk < ref; });
             for (; each != owners.chunks.end() && each->chunk.tensor == owned; ++each) {
-                if (owns(*each, to)) pieces.push_back({use, each->chunk});
+                if (each->is_owned_by(to)) pieces.push_back({use, each->chunk});
             }
         }
     }
@@ -137,7 +132,7 @@ void ChunkExchange::plan_sum(const RunShape& shape, WorkerId self, const OwnedSt
         for (const PipelineShape& pipeline : shape.pipelines) {
             const auto stage = std::find_if(
                 pipeline.stages.begin(), pipeline.stages.end(),
-                [&](const StageShape& each) { return use.layer.value() < each.layers.last; });
+                [&](const StageShape& each) { return each.layers.contains(use.layer); });
             ENSURE(stage != pipeline.stages.end());
             const StageId id{static_cast<std::int32_t>(stage - pipeline.stages.begin())};
             for (const LaneRange lanes : complete_subtrees(lanes_, pipeline.lanes)) {

@@ -37,7 +37,6 @@ class Stage {
         std::optional<std::size_t> work_area{};
         std::optional<Messenger::Receipt> activation{};  // under way to this stage
         std::optional<Messenger::Receipt> gradient{};
-        bool loaded = false;  // its data are here
     };
 
     [[nodiscard]] LayerRange layers() const { return layers_; }
@@ -45,10 +44,10 @@ class Stage {
     [[nodiscard]] GradientSum& gradients() { return gradients_; }
     [[nodiscard]] Open& at(Microbatch microbatch) { return open_.at(microbatch); }
 
-    /// Gives the microbatch the slot whose messages will be gone first, which is not yet usable.
+    /// Gives the microbatch the slot that was closed first: its messages are most likely gone, but
+    /// in_flight has to be waited for.
     void open(Microbatch microbatch) {
         ENSURE(!free_slots_.empty());
-        // The one that was closed first: free_slots_ is a queue.
         const std::size_t slot = free_slots_.front();
         free_slots_.erase(free_slots_.begin());
         ENSURE(open_.emplace(microbatch, Open{.slot = slot}).second);

@@ -234,7 +234,7 @@ void StageMemory::load(device::Stream& stream, std::size_t slot, const data::Dat
 }
 
 std::size_t StageMemory::local(LayerId id) const {
-    ENSURE(layers_.first <= id.value() && id.value() < layers_.last);
+    ENSURE(layers_.contains(id));
     return static_cast<std::size_t>(id.value() - layers_.first);
 }
 

@@ -280,7 +280,9 @@ CommStatus Turn::make_parts() {
             bench_.losses.slice(parts.first_microbatch(), static_cast<std::int64_t>(losses)));
     }
     const CommStatus status = bench_.messenger.wait(*bench_.stream.record());
-    bench_.parts.set_mine(numbers.first(losses), numbers.subspan(losses));
+    if (status == CommStatus::ok) {
+        bench_.parts.set_mine(numbers.first(losses), numbers.subspan(losses));
+    }
     return status;
 }
 

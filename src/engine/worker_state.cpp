@@ -10,23 +10,16 @@ using model::TiedTensors;
 
 namespace {
 
-bool contains(std::span<const LayerRange> layers, LayerId layer) {
-    return std::any_of(layers.begin(), layers.end(), [&](const LayerRange& range) {
-        return range.first <= layer.value() && layer.value() < range.last;
-    });
-}
-
 /// The use of an owned tensor by some of these layers.
 std::optional<TensorRef> use_in(const LayerTable& table, std::span<const LayerRange> layers,
                                 TensorRef owned) {
     for (const TensorRef use : table.uses_of(owned)) {
-        if (contains(layers, use.layer)) return use;
+        if (std::any_of(layers.begin(), layers.end(),
+                        [&](const LayerRange& range) { return range.contains(use.layer); })) {
+            return use;
+        }
     }
     return std::nullopt;
-}
-
-bool owns(const OwnedChunk& each, WorkerId worker) {
-    return std::find(each.owners.begin(), each.owners.end(), worker) != each.owners.end();
 }
 
 /// Of the memory beside the held parameters: two moments a chunk, and its parameters if need be.
@@ -34,7 +27,7 @@ std::vector<TensorSpec> chunk_specs(const LayerTable& table, std::span<const Lay
                                     const OwnershipMap& owners, WorkerId self) {
     std::vector<TensorSpec> specs;
     for (const OwnedChunk& each : owners.chunks) {
-        if (!owns(each, self)) continue;
+        if (!each.is_owned_by(self)) continue;
         const TensorSpec spec{"chunk", Shape{table.elements_of(each.chunk)},
                               table.at(each.chunk.tensor).spec.dtype};
         specs.insert(specs.end(), use_in(table, held, each.chunk.tensor) ? 2 : 3, spec);
@@ -65,7 +58,7 @@ WorkerState::WorkerState(device::Device& device, device::Stream& stream,
     };
     for (std::size_t i = 0; i < owners.chunks.size(); ++i) {
         const ChunkRef chunk = owners.chunks[i].chunk;
-        if (!owns(owners.chunks[i], self)) continue;
+        if (!owners.chunks[i].is_owned_by(self)) continue;
         OwnedState state{.place = i,
                          .chunk = chunk,
                          .parameter = {},

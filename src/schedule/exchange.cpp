@@ -31,8 +31,7 @@ Exchange::Exchange(const RunShape& shape, const LayerTable& table, const Ownersh
             const auto [first, last] = chunks_of_.at(tensor);
             for (std::size_t i = first; i < last; ++i) {
                 const OwnedChunk& each = owners.chunks[i];
-                if (std::find(each.owners.begin(), each.owners.end(), holder) ==
-                    each.owners.end()) {
+                if (!each.is_owned_by(holder)) {
                     parameters_[{each.owners.front(), holder}] += table.elements_of(each.chunk);
                 }
             }

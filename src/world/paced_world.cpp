@@ -6,10 +6,6 @@
 namespace rhizome::world {
 namespace {
 
-Nanoseconds to_nanoseconds(double seconds) {
-    return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>{seconds});
-}
-
 class PacedWorld final : public World {
   public:
     PacedWorld(World& inner, const LinkPace& pace) : inner_{inner}, pace_{pace} {}

@@ -175,9 +175,25 @@ class BadInput(Training):
         self.assertEqual(self.alone(environment={"SLURM_NTASKS": "1"}).returncode, DONE)
 
     def test_a_scheduler_that_contradicts_mpi_is_named_once(self):
+        # As under srun, where no mpirun has said how many there are.
+        self.output = Path(self.home.name) / "output"
+        with open(self.output, "wb") as output:
+            process = self.reaper.start(
+                [MPIRUN, *OPTIONS, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", "2",
+                 "env", "-u", "OMPI_COMM_WORLD_SIZE", PROGRAM, "train", *self.flags(pipelines="2")],
+                stdout=output, stderr=output,
+                env=self.environment | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "SLURM_NTASKS": "7",
+                                        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+            self.assertEqual(self.reaper.wait(process), DONE, self.said())
+        self.reaper.until_nobody_is_left()
+        self.assertEqual(self.said().count("SLURM_NTASKS=7 does not fit the 2 workers"), 1, self.said())
+
+    def test_a_scheduler_is_passed_over_where_mpirun_is_nearer(self):
         process = self.start(2, pipelines="2", environment={"SLURM_NTASKS": "7",
                                                             "SLURM_STEP_NUM_TASKS": "7"})
         self.assertEqual(self.reaper.wait(process), DONE, self.said())
+        self.assertIn("1 pipeline, 2 workers", self.said())
+        self.assertNotIn("SLURM", self.said())
 
 
 class Ending(Training):
@@ -224,11 +240,12 @@ class Ending(Training):
         self.reaper.until_nobody_is_left()
 
     def test_when_mpirun_dies(self):
-        process = self.start(2, pipelines="2", steps="300")
+        process = self.start(2, pipelines="2", steps="3000")
         self.wait_for_steps()
         os.kill(self.recorded("mpirun"), signal.SIGKILL)
         self.assertEqual(self.reaper.wait(process), DONE, self.said())
         self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+        self.assertIn("mpirun is gone (signal 9)", self.said())
         self.assertEqual(self.reaper.descendants(), [])
 
 

@@ -38,31 +38,42 @@ inline device::Pace pace_of(const schedule::Costs& costs) {
     return pace;
 }
 
-/// Seconds of each step on this worker's clock. The links must be paced by the world.
+/// A worker on such an accelerator. The links must be paced by the world.
+struct PacedWorker {
+    PacedWorker(world::World& world, const SmallOptions& options, const Arrangement& arrangement,
+                const Accelerator& accelerator)
+        : inner{device::make_reference_device(1)},
+          network{network_of(options)},
+          text{small_text()},
+          device{device::make_paced_device(*inner, pace_of(costs_of(accelerator, network.table())),
+                                           world.clock())},
+          worker{*device,
+                 network,
+                 text,
+                 nullptr,
+                 world,
+                 plan_of(arrangement, network.table(), world.members(), options.lanes, 0),
+                 {.seed = 1234,
+                  .rows = options.rows,
+                  .optimizer = small_optimizer(),
+                  .patience = std::chrono::seconds{60}}} {}
+
+    std::unique_ptr<device::Device> inner;
+    model::Network network;
+    MemoryText text;
+    std::unique_ptr<device::Device> device;
+    engine::Worker worker;
+};
+
+/// Seconds of each step on this worker's clock.
 inline std::vector<double> paced_steps(world::World& world, const SmallOptions& options,
                                        const Arrangement& arrangement,
                                        const Accelerator& accelerator, std::int32_t steps) {
-    const auto inner = device::make_reference_device(1);
-    const model::Network network = network_of(options);
-    const MemoryText text = small_text();
-    const auto device = device::make_paced_device(
-        *inner, pace_of(costs_of(accelerator, network.table())), world.clock());
-    const engine::RunPlan plan =
-        plan_of(arrangement, network.table(), world.members(), options.lanes, 0);
-    engine::Worker worker{*device,
-                          network,
-                          text,
-                          nullptr,
-                          world,
-                          plan,
-                          {.seed = 1234,
-                           .rows = options.rows,
-                           .optimizer = small_optimizer(),
-                           .patience = std::chrono::seconds{60}}};
+    PacedWorker paced{world, options, arrangement, accelerator};
     std::vector<double> seconds;
     for (std::int32_t step = 0; step < steps; ++step) {
         const Nanoseconds begin = world.clock().now();
-        const engine::StepEnd end = worker.run_step(Step{step}, true);
+        const engine::StepEnd end = paced.worker.run_step(Step{step}, true);
         if (end.status != CommStatus::ok) return {};
         seconds.push_back(std::chrono::duration<double>(world.clock().now() - begin).count());
     }

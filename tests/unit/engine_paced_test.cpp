@@ -68,27 +68,11 @@ TEST(Paced, TheOptimizerTakesTheTimeOfTheDryRun) {
 }
 
 TEST(Paced, AStepIsOverWhenTheDeviceIsDone) {
-    const SmallOptions options = eight_layers({4, 4});
-    const model::Network network = network_of(options);
-    const MemoryText text = small_text();
     const Accelerator slow{.update_s_per_element = 1e-5};
     const auto outcomes = world::run_fake_world({.workers = 1}, [&](world::World& world) {
-        const auto inner = device::make_reference_device(1);
-        const auto device = device::make_paced_device(
-            *inner, pace_of(costs_of(slow, network.table())), world.clock());
-        const auto plan = plan_of({}, network.table(), world.members(), options.lanes, 0);
-        engine::Worker worker{*device,
-                              network,
-                              text,
-                              nullptr,
-                              world,
-                              plan,
-                              {.seed = 1,
-                               .rows = options.rows,
-                               .optimizer = small_optimizer(),
-                               .patience = std::chrono::seconds{60}}};
-        ASSERT_EQ(worker.run_step(Step{0}, true).status, CommStatus::ok);
-        EXPECT_EQ(worker.stream().record()->due(), world.clock().now());
+        PacedWorker paced{world, eight_layers({4, 4}), {}, slow};
+        ASSERT_EQ(paced.worker.run_step(Step{0}, true).status, CommStatus::ok);
+        EXPECT_EQ(paced.worker.stream().record()->due(), world.clock().now());
     });
     EXPECT_FALSE(outcomes.front().error);
 }
