@@ -117,9 +117,10 @@ class Launcher {
     const Log& log_;
     Signals signals_;
     SteadyClock clock_;
+    std::string host_ = world::host_name();
     pid_t mpirun_ = 0;
     std::optional<int> mpirun_status_;      // once it has ended
-    std::map<pid_t, std::uint64_t> ranks_;  // of this host, that were seen alive: when they started
+    std::map<pid_t, std::uint64_t> ranks_;  // of this host: when they started
     Nanoseconds started_at_ = clock_.now();
     bool told_of_mpirun_ = false;
     bool children_ = true;
@@ -229,8 +230,10 @@ bool Launcher::somebody_lives() const {
 
 /// There were ranks, and none is left anywhere: what still lives does not belong to a run.
 bool Launcher::ranks_are_gone() {
-    for (const world::Recorded& process : folder_.living()) {
-        if (process.name.starts_with("rank.")) ranks_[process.pid] = process.started;
+    // Also those that came and went between two looks.
+    for (const world::Recorded& process : folder_.recorded()) {
+        const bool rank = process.name.starts_with("rank.");
+        if (rank && process.host == host_) ranks_[process.pid] = process.started;
     }
     // From memory, since the folder may have gone while they live.
     const bool lives = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {

@@ -141,10 +141,17 @@ class Ending(Runs):
         self.assertIn("mpirun: exit code 0", self.said())
 
     def test_without_a_word_and_with_an_mpirun_that_stays(self):
-        stuck = Path(self.home.name) / "mpirun"
-        stuck.write_text(f'#!/bin/sh\n"{MPIRUN}" "$@"\nexec sleep 1000\n')
-        stuck.chmod(0o700)
-        self.start_and_wait_for_steps(fault="mute", mpirun=stuck, grace_ms=500)
+        self.assert_ends_without_a_word(f'"{MPIRUN}" "$@"\nexec sleep 1000\n')
+
+    def test_of_ranks_that_the_launcher_never_saw_alive(self):
+        self.assert_ends_without_a_word(
+            f'kill -STOP $PPID\n"{MPIRUN}" "$@"\nkill -CONT $PPID\nexec sleep 1000\n')
+
+    def assert_ends_without_a_word(self, script):
+        stays = Path(self.home.name) / "mpirun"
+        stays.write_text("#!/bin/sh\n" + script)
+        stays.chmod(0o700)
+        self.start_and_wait_for_steps(fault="mute", mpirun=stays, grace_ms=500)
         self.enough()
         self.assert_launcher_ends(UNFINISHED)
         self.assertIn("error: the run left no word of how it ended", self.said())
