@@ -51,6 +51,24 @@ endif()
 rhizome_need("xxHash" ${rhizome_ok} "${rhizome_version}"
     "0.8 or newer is in package libxxhash-dev or module xxhash")
 
+# The serial library: every process writes a file of its own. Where only the parallel one is
+# installed, its header wants MPI's, which nothing but the trainer may have.
+find_package(HDF5 1.10 QUIET COMPONENTS C)
+if(HDF5_FOUND AND NOT HDF5_IS_PARALLEL)
+    add_library(rhizome_hdf5 INTERFACE IMPORTED GLOBAL)
+    target_include_directories(rhizome_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+    target_link_libraries(rhizome_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+    set(rhizome_ok TRUE)
+else()
+    set(rhizome_ok FALSE)
+endif()
+rhizome_need("HDF5" ${rhizome_ok} "${HDF5_VERSION}"
+    "1.10 or newer, built without MPI, is in package libhdf5-dev or module hdf5")
+
+find_package(nlohmann_json 3.10 QUIET)
+rhizome_need("JSON for Modern C++" "${nlohmann_json_FOUND}" "${nlohmann_json_VERSION}"
+    "3.10 or newer is in package nlohmann-json3-dev or module nlohmann-json")
+
 if(RHIZOME_TESTS)
     find_package(GTest QUIET)
     if(TARGET GTest::gmock AND TARGET GTest::gtest_main)
