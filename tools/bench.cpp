@@ -289,7 +289,8 @@ double step_seconds(std::int32_t threads, engine::Recompute recompute, double dr
                        layer.costs.backward_weight_flops);
     }
     std::int32_t step = 0;
-    return seconds([&] { ENSURE(worker.run_step(Step{step++}, true).status == CommStatus::ok); });
+    return seconds(
+        [&] { ENSURE(worker.run_step(Step{step++}, engine::vote::all).status == CommStatus::ok); });
 }
 
 void training(Report& report, double limit) {
