@@ -93,7 +93,7 @@ extern "C" {
 ssize_t pwrite(int descriptor, const void* bytes, size_t size, off_t offset) {
     operation("pwrite", path_of(descriptor));
     return next<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite")(descriptor, bytes, size,
-                                                                       offset);
+                                                                        offset);
 }
 
 ssize_t pwrite64(int descriptor, const void* bytes, size_t size, off64_t offset) {
