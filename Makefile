@@ -20,7 +20,7 @@ setup:    ## install what is missing (Debian, Ubuntu); on a cluster say what is 
 
 demo: setup cpu ## from nothing to a small model trained on real text
 	@tools/demo-text data/kjv.txt
-	@tools/demo build/cpu/rhizome data/kjv.txt
+	@tools/demo build/cpu data/kjv.txt
 
 test: setup cpu asan ## set up, build, run all tests but the slow ones, plain and with sanitizers
 	@ctest --preset cpu --parallel $(jobs) --label-exclude slow

@@ -69,6 +69,7 @@ struct RunConfig {
     std::int32_t save_interval = 100;         // steps; 0: only at the end
     std::int32_t save_keep = 3;               // newest states
     std::int32_t save_keep_every = 0;         // and those of every so many steps; 0: none
+    std::string from;                         // a state to begin with; empty: the initial one
 
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

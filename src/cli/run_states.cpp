@@ -69,17 +69,12 @@ std::vector<std::string> differences(const state::StateFacts& facts, const RunId
 
 std::string states_folder(const std::string& run_folder) { return run_folder + "/states"; }
 
-RunStates::RunStates(std::shared_ptr<state::FileSystem> files, std::string folder,
-                     RunIdentity identity, const LayerTable& table, const Log& log)
-    : files_{std::move(files)},
-      folder_{std::move(folder)},
-      identity_{std::move(identity)},
-      table_{table},
-      log_{log} {}
+RunStates::RunStates(std::shared_ptr<state::FileSystem> files, RunIdentity identity,
+                     const LayerTable& table, const Log& log)
+    : files_{std::move(files)}, identity_{std::move(identity)}, table_{table}, log_{log} {}
 
-RunStates::Attempt RunStates::load(engine::Worker& worker, std::int32_t steps) {
+RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& path) {
     Attempt attempt;
-    const std::string path = folder_ + "/" + state::state_name(steps);
     try {
         state::StateReader reader{files_, path};
         const state::StateFacts& facts = reader.index().facts;
@@ -90,16 +85,18 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, std::int32_t steps) {
                 "), give the same, or take another folder for a run of its own"};
             return attempt;
         }
-        if (facts.steps != steps || reader.index().table != state::stored_table_of(table_)) {
-            throw state::StateError{path, "index", "is of another state", "take an older state"};
+        if (reader.index().table != state::stored_table_of(table_)) {
+            throw state::StateError{path, "tensors", "are those of another network",
+                                    "take another state"};
         }
         engine::StoredValues values{reader, table_};
-        worker.load(values, steps);
+        worker.load(values, facts.steps);
         if (facts.fingerprint != identity_.fingerprint && is_first(worker)) {
             log_.warn("the state was made by " + visible(facts.fingerprint) +
                       ", which is not what computes here: from here on the last bits of the "
                       "weights may not be those of a run that had stayed there");
         }
+        attempt.steps = facts.steps;
         history_ = facts.history;
     } catch (const state::StateError& error) {
         attempt.damage = error.what();
@@ -109,13 +106,25 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, std::int32_t steps) {
     return attempt;
 }
 
-std::optional<std::int32_t> RunStates::resume(engine::Worker& worker, Nanoseconds patience) {
+RunStates::Found RunStates::load_from(engine::Worker& worker, Nanoseconds patience,
+                                      const std::string& path) {
+    Attempt attempt = load(worker, path);
+    if (!attempt.damage.empty()) {
+        attempt.mistake = DataError{"from=" + visible(path) + " (" + attempt.damage +
+                                    "), name the folder of a state, RUN/states/step-..."};
+    }
+    agree_to_start(worker.messenger().world(), patience, attempt.mistake);
+    return {path, attempt.steps};
+}
+
+std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, Nanoseconds patience,
+                                                       const std::string& folder) {
     world::World& world = worker.messenger().world();
     std::vector<state::FoundState> states;
     std::optional<UserError> problem;
     if (is_first(worker)) {
         try {
-            states = state::find_states(*files_, folder_);
+            states = state::find_states(*files_, folder);
         } catch (const state::FileError& error) {
             problem = DataError{std::string{error.what()} + ", see why states cannot be listed"};
         }
@@ -127,18 +136,19 @@ std::optional<std::int32_t> RunStates::resume(engine::Worker& worker, Nanosecond
         if (told.status != CommStatus::ok) fail_of_loss();
         if (told.number < 0) {
             if (next == 0) return std::nullopt;
-            const DataError damaged{"the states below " + visible(folder_) +
+            const DataError damaged{"the states below " + visible(folder) +
                                     " (none is whole), see `rhizome-state verify`; move them away "
                                     "to begin anew"};
             agree_to_start(world, patience, std::optional<UserError>{damaged});
         }
-        const Attempt attempt = load(worker, told.number);
+        const std::string path = folder + "/" + state::state_name(told.number);
+        const Attempt attempt = load(worker, path);
         agree_to_start(world, patience, attempt.mistake);
         if (!attempt.damage.empty()) log_.warn(attempt.damage + "; an older state is tried");
         const auto [status, all] = worker.agree(
             attempt.damage.empty() ? engine::vote::all : engine::vote::all & ~engine::vote::well);
         if (status != CommStatus::ok) fail_of_loss();
-        if ((all & engine::vote::well) != 0) return told.number;
+        if ((all & engine::vote::well) != 0) return Found{path, told.number};
     }
 }
 

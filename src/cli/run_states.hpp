@@ -39,14 +39,21 @@ struct RunIdentity {
 
 class RunStates {
   public:
-    RunStates(std::shared_ptr<state::FileSystem> files, std::string folder, RunIdentity identity,
+    RunStates(std::shared_ptr<state::FileSystem> files, RunIdentity identity,
               const LayerTable& table, const Log& log);
 
-    /// Loads the newest whole state into the worker and says which; damaged ones are named and
-    /// passed over. How many steps it has; nothing if there is none. All workers must call it.
-    /// Throws UserError on all of them: the mathematics differ, all states are damaged, a worker
-    /// was lost.
-    [[nodiscard]] std::optional<std::int32_t> resume(engine::Worker& worker, Nanoseconds patience);
+    struct Found {
+        std::string path;
+        std::int32_t steps;
+    };
+    /// Loads the newest whole state of a folder into the worker; damaged ones are named and passed
+    /// over. Nothing if there is none. All workers must call it. Throws UserError on all of them:
+    /// the mathematics differ, all states are damaged, a worker was lost.
+    [[nodiscard]] std::optional<Found> load_newest(engine::Worker& worker, Nanoseconds patience,
+                                                   const std::string& folder);
+    /// Loads this one. Likewise.
+    [[nodiscard]] Found load_from(engine::Worker& worker, Nanoseconds patience,
+                                  const std::string& path);
 
     /// Adds to the history that is stored with the next state.
     void note(std::int32_t steps, const std::string& kind, const std::string& text);
@@ -57,11 +64,11 @@ class RunStates {
     struct Attempt {
         std::optional<UserError> mistake;  // no other state would do
         std::string damage;
+        std::int32_t steps = 0;
     };
-    [[nodiscard]] Attempt load(engine::Worker& worker, std::int32_t steps);
+    [[nodiscard]] Attempt load(engine::Worker& worker, const std::string& path);
 
     std::shared_ptr<state::FileSystem> files_;
-    std::string folder_;
     RunIdentity identity_;
     const LayerTable& table_;
     const Log& log_;

@@ -64,7 +64,8 @@ class Training {
     [[nodiscard]] ExitCode run();
 
   private:
-    void resume();
+    void begin();
+    void make_saver(const std::string& folder, std::optional<std::int32_t> saved);
     void on_save(const engine::SaveEnd& end);
     [[nodiscard]] engine::TrainEnd train();
     [[nodiscard]] ExitCode end_in_order(const engine::TrainEnd& end);
@@ -81,6 +82,7 @@ class Training {
     const Log& log_;
     int output_;
     bool speaks_;
+    std::shared_ptr<state::FileSystem> files_ = state::make_file_system();
     std::unique_ptr<Preparation> prepared_;
     std::optional<engine::Worker> worker_;
     std::optional<RunStates> states_;
@@ -115,38 +117,45 @@ Training::Training(const TrainSettings& settings, world::World& world, const Log
                         .patience = patience,
                         .begin = settings.folder ? engine::Begin::loaded : engine::Begin::initial,
                         .pulse = settings.pulse});
-    if (settings.folder) resume();
+    begin();
     if (speaks_) write_all(output, "\n");
     if (speaks_) voice_.emplace(settings, prepared_->datasets, world.clock(), first_step_, output);
 }
 
-/// Goes on from the newest state in the run's folder, or begins there.
-void Training::resume() {
-    const std::string folder = states_folder(settings_.folder->path());
-    const LayerTable& table = prepared_->network.table();
-    const auto files = state::make_file_system();
-    states_.emplace(files, folder,
+/// Goes on from the newest state in the run's folder, or from the one that was named, or begins.
+void Training::begin() {
+    const Nanoseconds patience = to_nanoseconds(config_.bounds.wait_s);
+    states_.emplace(files_,
                     identity_of(config_, prepared_->datasets, prepared_->computing().fingerprint()),
-                    table, log_);
-    const auto found = states_->resume(*worker_, to_nanoseconds(config_.bounds.wait_s));
-    first_step_ = found.value_or(0);
-    if (found && *found > config_.steps) {
-        throw ConfigError{"steps=" + std::to_string(config_.steps) + " (the newest state below " +
-                          visible(folder) + " has " + std::to_string(*found) +
-                          "), take more steps, or another folder"};
+                    prepared_->network.table(), log_);
+    std::optional<RunStates::Found> found;
+    const std::string folder = settings_.folder ? states_folder(settings_.folder->path()) : "";
+    if (!folder.empty()) found = states_->load_newest(*worker_, patience, folder);
+    const bool own = found.has_value();
+    if (!found && !config_.from.empty()) {
+        found = states_->load_from(*worker_, patience, config_.from);
     }
+    std::optional<UserError> beyond;
+    if (found && found->steps > config_.steps) {
+        beyond = ConfigError{"steps=" + std::to_string(config_.steps) + " (state " +
+                             visible(found->path) + " has " + std::to_string(found->steps) +
+                             "), take more steps, or another folder"};
+    }
+    agree_to_start(world_, patience, beyond);
     if (!found) worker_->initialize();
+    if (found) first_step_ = found->steps;
     const std::string how = "pipelines=" + depths_text(config_.depths) + ", " +
                             counted(static_cast<std::int64_t>(world_.members().size()), "worker");
     states_->note(first_step_, found ? "resumed" : "started", how);
-    if (speaks_ && found) {
-        write_all(output_,
-                  "goes on from " + visible(folder) + "/" + state::state_name(*found) + "\n");
-    }
+    if (speaks_ && found) write_all(output_, "goes on from " + visible(found->path) + "\n");
+    if (!folder.empty()) make_saver(folder, own ? std::optional{first_step_} : std::nullopt);
+}
+
+void Training::make_saver(const std::string& folder, std::optional<std::int32_t> saved) {
     background_ = engine::make_background_thread();
     saver_.emplace(
-        *worker_, table, *background_,
-        engine::SaverConfig{.files = files,
+        *worker_, prepared_->network.table(), *background_,
+        engine::SaverConfig{.files = files_,
                             .folder = folder,
                             .keep = {.last = config_.save_keep, .every = config_.save_keep_every},
                             .facts = [this](std::int32_t steps) { return states_->facts(steps); },
@@ -155,7 +164,7 @@ void Training::resume() {
                                 [this](const std::string& problem) {
                                     log_.warn("an old state could not be removed: " + problem);
                                 }},
-        found);
+        saved);
 }
 
 void Training::on_save(const engine::SaveEnd& end) {

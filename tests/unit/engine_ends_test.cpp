@@ -199,12 +199,13 @@ TEST_P(Ends, OfARunThatIsStoppedInItsLastStepAreThoseOfAnyRun) {
 
 TEST_P(Ends, OfAStepSayWhetherAllGoOn) {
     run([&](world::World& world, Worker& worker) {
-        EXPECT_EQ(worker.run_step(Step{0}, vote::all).votes, vote::all);
+        EXPECT_EQ(worker.run_step(Step{0}, engine::vote::all).votes, engine::vote::all);
         const StepEnd asked = worker.run_step(
-            Step{1}, world.self() == WorkerId{1} ? vote::all & ~vote::go_on : vote::all);
+            Step{1}, world.self() == WorkerId{1} ? engine::vote::all & ~engine::vote::go_on
+                                                 : engine::vote::all);
         EXPECT_EQ(asked.status, CommStatus::ok);
-        EXPECT_EQ(asked.votes, vote::all & ~vote::go_on);
-        EXPECT_EQ(worker.run_step(Step{2}, vote::all).votes, vote::all);
+        EXPECT_EQ(asked.votes, engine::vote::all & ~engine::vote::go_on);
+        EXPECT_EQ(worker.run_step(Step{2}, engine::vote::all).votes, engine::vote::all);
     });
 }
 
