@@ -107,21 +107,30 @@ void WorkerState::load(device::Stream& stream, ValueSource& source,
         source.read(chunk, value, bytes);
         stream.upload(to, bytes);
         stream.synchronize();  // before the next one takes its place
+        pulse();
     };
-    auto next = owned_.begin();
+    // Value by value, as files have them.
+    auto owned = owned_.begin();
     for (const TensorRef tensor : table_.owned()) {
+        const auto end = std::find_if(owned, owned_.end(), [&](const OwnedState& each) {
+            return each.chunk.tensor != tensor;
+        });
         for (std::int32_t c = 0; c < table_.chunks_of(tensor); ++c) {
-            const ChunkRef chunk{tensor, c};
-            const bool own = next != owned_.end() && next->chunk == chunk;
-            const auto here = held(chunk);
-            if (own || here) fill(chunk, state::Value::parameter, own ? next->parameter : *here);
-            if (own) {
-                fill(chunk, state::Value::first_moment, next->first_moment);
-                fill(chunk, state::Value::second_moment, next->second_moment);
-                ++next;
+            if (const auto here = held({tensor, c})) {
+                fill({tensor, c}, state::Value::parameter, *here);
             }
-            pulse();
         }
+        const bool has_holder = use_in(table_, held_, tensor).has_value();
+        for (auto each = owned; each != end && !has_holder; ++each) {
+            fill(each->chunk, state::Value::parameter, each->parameter);
+        }
+        for (auto each = owned; each != end; ++each) {
+            fill(each->chunk, state::Value::first_moment, each->first_moment);
+        }
+        for (auto each = owned; each != end; ++each) {
+            fill(each->chunk, state::Value::second_moment, each->second_moment);
+        }
+        owned = end;
     }
 }
 
