@@ -18,14 +18,15 @@ void check_cut(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-    return {"rhizome schedule 1\n"
-            "microbatches 4 lanes 2\n"
-            "workers 0 12\n"
-            "pipeline lanes 0-1 : 0@0-2 12@3-5\n"
-            "worker 0 : F0:0 SA0:0>12 R0:0 RG0:0<12 I0:0 W0:0 RS1:0-1<12 RP<12 C U SW>12\n"
-            "worker 12 : RA1:0<0 F1:0 B1:0 SG1:0>0 SS1:0-1>0 SP>0 C RW<0\n",
-            "rhizome schedule 1\nmicrobatches 1 lanes 1\nworkers 0\n"
-            "pipeline lanes 0-0 : 0@0-8\nworker 0 : F0:0 B0:0 C U\n"};
+    return {
+        "rhizome schedule 1\n"
+        "microbatches 4 lanes 2\n"
+        "workers 0 12\n"
+        "pipeline lanes 0-1 : 0@0-2 12@3-5\n"
+        "worker 0 : F0:0 SA0:0>12 R0:0 RG0:0<12 I0:0 W0:0 RS1:0-1<12 RP<12 C U SW>12\n"
+        "worker 12 : RA1:0<0 F1:0 B1:0 SG1:0>0 SS1:0-1>0 SP>0 C RW<0\n",
+        "rhizome schedule 1\nmicrobatches 1 lanes 1\nworkers 0\n"
+        "pipeline lanes 0-0 : 0@0-8\nworker 0 : F0:0 B0:0 C U\n"};
 }
 
 void mend(std::string& /*input*/) {}

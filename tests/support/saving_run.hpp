@@ -53,6 +53,7 @@ struct SavingLength {
     std::int32_t stop_after = -1;     // somebody asks for it in that step
     std::int32_t save_asked_in = -1;  // the last member asks for it in that step
     state::KeepRule keep{.last = 100};
+    bool looks_for_states = true;  // at its beginning
 };
 
 struct SavingEnd {
@@ -74,7 +75,8 @@ inline SavingEnd run_saving_worker(world::World& world, std::shared_ptr<state::F
     const auto device = device::make_reference_device(options.threads);
     const LayerTable& table = network.table();
     const engine::RunPlan plan = plan_of(arrangement, table, world.members(), options.lanes, 0);
-    const auto states = state::find_states(*disk, states_place);
+    std::vector<state::FoundState> states;
+    if (length.looks_for_states) states = state::find_states(*disk, states_place);
     engine::Worker worker{
         *device,
         network,
