@@ -89,3 +89,7 @@ rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 
 rhizome_script_test(run_trains LABELS mpi failure TIMEOUT 600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/train_test.py
         $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+add_executable(write_state_stub tests/state/write_state_stub.cpp)
+target_include_directories(write_state_stub PRIVATE tests)
+target_link_libraries(write_state_stub PRIVATE rhizome_flags rhizome_state)

@@ -19,8 +19,7 @@ namespace rhizome::state {
 /// What is stored of each chunk.
 enum class Value : std::uint8_t { parameter, first_moment, second_moment };
 
-inline constexpr std::array all_values{Value::parameter, Value::first_moment,
-                                       Value::second_moment};
+inline constexpr std::array all_values{Value::parameter, Value::first_moment, Value::second_moment};
 
 /// "parameter", "first_moment", "second_moment": as the datasets are called.
 [[nodiscard]] std::string_view name_of(Value value);
@@ -51,7 +50,7 @@ struct StoredChunk {
 struct StoredTable {
     std::vector<StoredTensor> tensors;
     std::vector<StoredTie> ties;
-    std::int64_t chunk_elements;
+    std::int64_t chunk_elements = 0;
 
     [[nodiscard]] std::int32_t chunks_of(std::int32_t tensor) const;
     [[nodiscard]] std::int64_t first_element_of(StoredChunk chunk) const;
