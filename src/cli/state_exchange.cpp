@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "cli/key_lines.hpp"
-#include "cli/state_places.hpp"
 #include "cli/state_write.hpp"
 #include "cli/values.hpp"
 #include "core/text.hpp"
@@ -189,7 +188,7 @@ WrittenReport export_state(const std::shared_ptr<state::FileSystem>& files, cons
         throw ConfigError{visible(to) + " (cannot be written: " + visible(error.reason()) +
                           "), see to its folder, or name another place"};
     }
-    const std::int64_t bytes = bytes_at(*files, to);
+    const std::int64_t bytes = written_bytes(*files, to);
     return {.from = from,
             .to = to,
             .steps = index.facts.steps,
@@ -203,7 +202,7 @@ WrittenReport import_state(const std::shared_ptr<state::FileSystem>& files, cons
     check_target(*files, to);
     const Imported imported = read_import(*files, from, sources);
     write_state(*files, to, imported.facts, imported.table, imported.tensors);
-    const std::int64_t bytes = bytes_at(*files, to);
+    const std::int64_t bytes = written_bytes(*files, to);
     return {.from = from,
             .to = to,
             .steps = imported.facts.steps,
