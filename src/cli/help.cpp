@@ -86,6 +86,7 @@ exit codes:
   6  ended early because somebody asked for it
   7  the run's processes are gone and left no word of how it ended
   8  ended as it should, but its last state could not be saved
+  9  two states were compared, and their values are not equal
 )";
 }
 
