@@ -32,6 +32,20 @@ rhizome_script_test(process_tree LABELS unit TIMEOUT 120 UNLESS "${no_python}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/world/process_tree_test.py
         $<TARGET_FILE:process_tree_stub>)
 
+set(no_safetensors "${no_numpy}")
+if(NOT no_safetensors)
+    execute_process(COMMAND ${rhizome_python} -c "import safetensors.numpy"
+        RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(failed)
+        set(no_safetensors "Python has no package safetensors")
+    endif()
+endif()
+add_executable(safetensors_stub tests/state/safetensors_stub.cpp)
+target_link_libraries(safetensors_stub PRIVATE rhizome_flags rhizome_state rhizome_model)
+rhizome_script_test(safetensors LABELS unit TIMEOUT 120 UNLESS "${no_safetensors}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/state/safetensors_test.py
+        $<TARGET_FILE:safetensors_stub>)
+
 rhizome_script_test(golden_gpt_numpy LABELS unit TIMEOUT 300 UNLESS "${no_numpy}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/golden/gpt_numpy.py
         --check ${PROJECT_SOURCE_DIR}/tests/golden/gpt.txt)
