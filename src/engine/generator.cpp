@@ -24,6 +24,20 @@ std::int64_t largest_tensor_bytes(const LayerTable& table) {
     return bytes;
 }
 
+model::TensorSet loaded(device::Device& device, device::Stream& stream, const LayerTable& table,
+                        const ReadTensor& read) {
+    model::TensorSet parameters{device, table, model::TiedTensors::shared};
+    std::vector<std::byte> values;
+    std::int32_t place = 0;
+    for (const TensorRef owned : table.owned()) {
+        values.resize(static_cast<std::size_t>(table.at(owned).spec.bytes()));
+        read(place++, values);
+        stream.upload(parameters.at(owned), values);
+        stream.synchronize();  // before `values` gets the next
+    }
+    return parameters;
+}
+
 }  // namespace
 
 Generator::Generator(device::Device& device, const model::GptConfig& config, DType dtype,
@@ -32,17 +46,7 @@ Generator::Generator(device::Device& device, const model::GptConfig& config, DTy
       config_{config},
       dtype_{dtype},
       stream_{device.make_stream()},
-      network_{network_of(config, dtype)},
-      parameters_{device, network_.table(), model::TiedTensors::shared} {
-    const LayerTable& table = network_.table();
-    std::vector<std::byte> values;
-    for (const TensorRef owned : table.owned()) {
-        values.resize(static_cast<std::size_t>(table.at(owned).spec.bytes()));
-        read(owned, values);
-        stream_->upload(parameters_.at(owned), values);
-        stream_->synchronize();  // before `values` gets the next
-    }
-}
+      parameters_{loaded(device, *stream_, network_of(config, dtype).table(), read)} {}
 
 std::int32_t Generator::length_for(std::size_t tokens, std::int32_t context) {
     const auto longest = static_cast<std::size_t>(context);

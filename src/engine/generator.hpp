@@ -17,8 +17,9 @@
 
 namespace rhizome::engine {
 
-/// Reads all of an owned tensor, row-major, in the network's type. May throw.
-using ReadTensor = std::function<void(TensorRef owned, std::span<std::byte> to)>;
+/// Reads all of an owned tensor, row-major, in the network's type. `place` is its place in
+/// LayerTable::owned(), which is its place in a state's table as well. May throw.
+using ReadTensor = std::function<void(std::int32_t place, std::span<std::byte> to)>;
 
 struct Sampling {
     TokenRule rule{};
@@ -28,7 +29,8 @@ struct Sampling {
 
 class Generator {
   public:
-    /// Reads all weights. The configuration is already checked; the device must outlive this.
+    /// Reads all weights, each tensor once and in order. The configuration is already checked; the
+    /// device must outlive this.
     Generator(device::Device& device, const model::GptConfig& config, DType dtype,
               const ReadTensor& read);
 
@@ -50,7 +52,6 @@ class Generator {
     model::GptConfig config_;
     DType dtype_;
     std::unique_ptr<device::Stream> stream_;
-    model::Network network_;  // at the whole context, never run
     model::TensorSet parameters_;
     std::optional<GptForward> forward_;  // of the latest text's length
 };
