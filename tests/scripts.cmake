@@ -106,3 +106,15 @@ rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 
 rhizome_script_test(run_trains LABELS mpi failure TIMEOUT 600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/train_test.py
         $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+# Kills at a chosen operation on files; a sanitizer's runtime wants to be loaded first itself.
+set(no_kills "${no_mpi}")
+if(RHIZOME_SANITIZE)
+    set(no_kills "a sanitizer's runtime allows nothing to be preloaded")
+else()
+    add_library(kill_at MODULE tests/support/kill_at.cpp)
+    target_link_libraries(kill_at PRIVATE ${CMAKE_DL_LIBS})
+endif()
+rhizome_script_test(run_saves LABELS mpi failure TIMEOUT 900 UNLESS "${no_kills}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/save_test.py
+        $<TARGET_FILE:rhizome> $<$<TARGET_EXISTS:kill_at>:$<TARGET_FILE:kill_at>>)

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/text.hpp"
+#include "state/safetensors_header.hpp"
 
 namespace rhizome::state {
 namespace {
@@ -56,12 +57,12 @@ std::vector<Pair> all_pairs(const GptFacts& facts) {
         {"embedding/token", theirs + "wte.weight", vocabulary, Layout::same},
         {"embedding/position", theirs + "wpe.weight", {facts.context, c}, Layout::same}};
     for (std::int32_t block = 0; block < facts.blocks; ++block) {
-        const std::string number = std::to_string(block);
+        const std::string ours_of_block = "block." + std::to_string(block) + "/";
+        const std::string theirs_of_block = theirs + "h." + std::to_string(block) + ".";
         for (const Part& part : block_parts) {
             const bool matrix = part.inputs > 0;
             pairs.push_back(
-                {"block." + number + "/" + std::string{part.ours},
-                 theirs + "h." + number + "." + std::string{part.theirs},
+                {ours_of_block + std::string{part.ours}, theirs_of_block + std::string{part.theirs},
                  matrix ? Shape{part.outputs * c, part.inputs * c} : Shape{part.outputs * c},
                  matrix ? Layout::transposed : Layout::same});
         }
@@ -158,7 +159,7 @@ bool same_bits(const SafetensorsReader& reader, const SafetensorsTensor& a,
 
 /// "a", or "a and 3 more".
 std::string first_of(const std::vector<std::string>& names) {
-    const std::string first = visible(names.front());
+    std::string first = shown(names.front());
     if (names.size() == 1) return first;
     return first + " and " + std::to_string(names.size() - 1) + " more";
 }
@@ -246,7 +247,7 @@ Gpt2File::Gpt2File(FileSystem& files, const std::string& path, const ImportOptio
     ENSURE(options.chunk_elements > 0);
     list_tensors();
     find_facts(options.head);
-    heads_ = find_heads(options.heads);
+    find_heads(options.heads);
     table_ = gpt_table(facts_, options.chunk_elements);
     tensors_ = hugging_face_tensors(table_);
     match_tensors();
@@ -275,7 +276,7 @@ void Gpt2File::list_tensors() {
         if (is_buffer(name)) continue;
         const auto [place, is_new] = found_.emplace(name, &tensor);
         if (!is_new) {
-            fail("tensors " + visible(place->second->name) + " and " + visible(tensor.name) +
+            fail("tensors " + shown(place->second->name) + " and " + shown(tensor.name) +
                      " are the same",
                  "take one of them out");
         }
@@ -295,7 +296,7 @@ void Gpt2File::find_facts(std::optional<Head> head) {
     const SafetensorsTensor& position = needed("wpe.weight");
     for (const SafetensorsTensor* const tensor : {&token, &position}) {
         if (tensor->shape.size() != 2 || !std::ranges::all_of(tensor->shape, fits_int32)) {
-            fail("tensor " + visible(tensor->name) + " has the shape " + shape_text(tensor->shape) +
+            fail("tensor " + shown(tensor->name) + " has the shape " + shape_text(tensor->shape) +
                      ", not (rows, channels)",
                  "only GPT-2 models of Hugging Face's form can be read");
         }
@@ -334,12 +335,12 @@ Head Gpt2File::find_head(std::optional<Head> wanted) const {
     return Head::untied;
 }
 
-std::int32_t Gpt2File::find_heads(std::optional<std::int32_t> wanted) const {
+void Gpt2File::find_heads(std::optional<std::int32_t> wanted) {
     std::optional<std::int64_t> heads = wanted;
     if (const auto said = metadata().find(heads_key); said != metadata().end()) {
         const auto number = parse_integer(said->second);
         if (wanted && number != *wanted) {
-            fail("says that it has " + visible(said->second) + " attention heads",
+            fail("says that it has " + shown(said->second) + " attention heads",
                  "leave the number out or give the same");
         }
         // What is no number is no divisor either.
@@ -354,7 +355,7 @@ std::int32_t Gpt2File::find_heads(std::optional<std::int32_t> wanted) const {
                  counted(facts_.channels, "channel"),
              "give the number that the model's config.json has as n_head");
     }
-    return static_cast<std::int32_t>(*heads);
+    heads_ = static_cast<std::int32_t>(*heads);
 }
 
 void Gpt2File::match_tensors() {
@@ -371,12 +372,12 @@ void Gpt2File::match_tensors() {
         }
         const SafetensorsTensor& stored = *place->second;
         if (stored.shape != tensor.shape) {
-            fail("tensor " + visible(stored.name) + " has the shape " + shape_text(stored.shape) +
+            fail("tensor " + shown(stored.name) + " has the shape " + shape_text(stored.shape) +
                      " instead of " + shape_text(tensor.shape),
                  hint);
         }
         if (reader_.dtype_of(stored) != facts_.dtype) {
-            fail("tensor " + visible(stored.name) + " has another dtype than wte.weight",
+            fail("tensor " + shown(stored.name) + " has another dtype than wte.weight",
                  "convert all to one");
         }
         stored_.push_back(&stored);

@@ -112,7 +112,7 @@ class Gpt2File final : public TensorSource {
     void list_tensors();
     void find_facts(std::optional<Head> head);
     [[nodiscard]] Head find_head(std::optional<Head> wanted) const;
-    [[nodiscard]] std::int32_t find_heads(std::optional<std::int32_t> wanted) const;
+    void find_heads(std::optional<std::int32_t> wanted);
     [[nodiscard]] const SafetensorsTensor& needed(const std::string& name) const;
     void match_tensors();
 

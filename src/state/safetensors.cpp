@@ -86,10 +86,10 @@ std::vector<SafetensorsTensor> place_all(std::span<const SafetensorsSpec> specs)
 
 }  // namespace
 
-SafetensorsError::SafetensorsError(const std::string& file, const std::string& why,
+SafetensorsError::SafetensorsError(const std::string& path_of_file, const std::string& why,
                                    const std::string& hint)
-    : DataError{"safetensors file " + visible(file) + " (" + why + "), " + hint},
-      path{file},
+    : DataError{"safetensors file " + visible(path_of_file) + " (" + why + "), " + hint},
+      path{path_of_file},
       reason{why} {}
 
 std::string shape_text(std::span<const std::int64_t> shape) {
@@ -120,10 +120,10 @@ const SafetensorsTensor* SafetensorsReader::find(std::string_view name) const {
 
 DType SafetensorsReader::dtype_of(const SafetensorsTensor& tensor) const {
     if (const auto dtype = readable(tensor.dtype)) return *dtype;
-    throw SafetensorsError{path_,
-                           "tensor " + visible(tensor.name) + " has dtype " + tensor.dtype +
-                               ", which is not read here",
-                           "convert it to F32 first"};
+    throw SafetensorsError{
+        path_,
+        "tensor " + shown(tensor.name) + " has dtype " + tensor.dtype + ", which is not read here",
+        "convert it to F32 first"};
 }
 
 void SafetensorsReader::read(const SafetensorsTensor& tensor, std::int64_t first_element,

@@ -26,7 +26,8 @@ namespace rhizome::state {
 
 /// "safetensors file PATH (reason), hint"; ExitCode::bad_data.
 struct SafetensorsError : DataError {
-    SafetensorsError(const std::string& path, const std::string& reason, const std::string& hint);
+    SafetensorsError(const std::string& path_of_file, const std::string& why,
+                     const std::string& hint);
     std::string path;
     std::string reason;
 };

@@ -31,13 +31,6 @@ constexpr std::array element_types{
     ElementType{"F8_E5M2FNUZ", 8},
 };
 
-/// For messages: names come from the file.
-std::string shown(std::string_view name) {
-    constexpr std::size_t characters_max = 100;
-    std::string text = visible(name.substr(0, characters_max));
-    return name.size() > characters_max ? text + "..." : text;
-}
-
 /// One entry of the header as it is read: which of the three keys have come?
 struct Entry {
     SafetensorsTensor tensor{};
@@ -233,6 +226,12 @@ std::string find_misplaced(std::vector<SafetensorsTensor>& tensors, std::int64_t
 }
 
 }  // namespace
+
+std::string shown(std::string_view text) {
+    constexpr std::size_t characters_max = 100;
+    const std::string line = visible(text.substr(0, characters_max));
+    return text.size() > characters_max ? line + "..." : line;
+}
 
 SafetensorsHeader parse_safetensors_header(const std::string& path, std::string_view json,
                                            std::int64_t data_bytes) {

@@ -14,6 +14,9 @@
 
 namespace rhizome::state {
 
+/// A name or value out of a file, fit for a message: short, and without control characters.
+[[nodiscard]] std::string shown(std::string_view text);
+
 struct SafetensorsHeader {
     std::map<std::string, std::string> metadata;
     std::vector<SafetensorsTensor> tensors;  // by offset; these count from the header's end

@@ -1,9 +1,9 @@
 // One writer's share of a state: chunks, with a digest of each of their values, in an HDF5 file of
 // its own.
 //
-// A file begins with 512 bytes of text (HDF5 calls them the user block): kind, version, how long the
-// file is, where the values begin, and digests of everything before them. So whatever HDF5 has to
-// parse is checked before it does, and values are checked as they are read.
+// A file begins with 512 bytes of text (HDF5 calls them the user block): kind, version, how long
+// the file is, where the values begin, and digests of everything before them. So whatever HDF5 has
+// to parse is checked before it does, and values are checked as they are read.
 #pragma once
 
 #include <memory>

@@ -2,8 +2,9 @@
 //
 //   safetensors_stub copy IN OUT             all tensors and metadata, read and written again
 //   safetensors_stub gpt OUT tied|untied f32|f64 initial|formula
-//                                            the GPT of tests/golden as it begins, by Hugging Face's
-//                                            names; `formula`: with gpt_numpy.formula_parameters
+//                                            the GPT of tests/golden as it begins, by Hugging
+//                                            Face's names; `formula`: with
+//                                            gpt_numpy.formula_parameters
 //   safetensors_stub again IN OUT [HEADS]    a GPT-2, taken in and exported again
 //
 // Refusals go to standard error; the exit code is the error's.
