@@ -50,7 +50,7 @@ struct StoredChunk {
 struct StoredTable {
     std::vector<StoredTensor> tensors;
     std::vector<StoredTie> ties;
-    std::int64_t chunk_elements;
+    std::int64_t chunk_elements = 0;
 
     [[nodiscard]] std::int32_t chunks_of(std::int32_t tensor) const;
     [[nodiscard]] std::int64_t first_element_of(StoredChunk chunk) const;

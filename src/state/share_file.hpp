@@ -6,10 +6,14 @@
 // to parse is checked before it does, and values are checked as they are read.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -44,6 +48,7 @@ struct ShareFacts {
 
 /// "share-00003.h5"
 [[nodiscard]] std::string share_name(std::int32_t writer);
+[[nodiscard]] std::optional<std::int32_t> writer_of_name(std::string_view name);
 
 /// Writes and syncs a share. `chunks` ascending, may be none. Throws FileError.
 ShareFacts write_share(FileSystem& files, const std::string& path, const StoredTable& table,
