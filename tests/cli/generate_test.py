@@ -174,6 +174,70 @@ class Text(Generate):
             self.assertGreater(len(set(text)), 2)
 
 
+class States(Generate):
+    """Of a run, whose folder and training are like those of `rhizome run`."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.path("run")
+        os.makedirs(self.run_folder + "/processes")
+        # As long as no even number, so that it begins at every place of a window.
+        Path(self.path("text")).write_bytes(b"In the beginning was the word, and so on.\n\n" * 40)
+
+    def train(self, **keys):
+        given = {"data.train": self.path("text"), "model.blocks": 1, "model.channels": 16, "model.heads": 2,
+                 "model.context": 16, "microbatches": 4, "lanes": 2, "steps": 40, "save.interval": 20,
+                 "optimizer.learning_rate": 0.01, "optimizer.decay_steps": 40}
+        given |= {name.replace("__", "."): value for name, value in keys.items()}
+        result = self.run_program("train", "--folder", self.run_folder,
+                                  *(f"--{name}={value}" for name, value in given.items()))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def state(self, steps):
+        return f"{self.run_folder}/states/step-{steps:08}"
+
+    def test_speak_as_they_were_trained(self):
+        self.train(model__channels=32, steps=200, optimizer__decay_steps=200, optimizer__warmup_steps=10,
+                   save__interval=0)
+        said = self.generate(self.run_folder, prompt="In the beg", tokens=57, temperature=0)
+        self.assertEqual(said, b"inning was the word, and so on.\n\nIn the beginning was the")
+
+    def test_of_a_run_are_found_by_its_folder_the_newest_first(self):
+        self.train()
+        newest = self.generate(self.state(40), prompt="and")
+        older = self.generate(self.state(20), prompt="and")
+        self.assertNotEqual(newest, older)
+        self.assertEqual(self.generate(self.run_folder, prompt="and"), newest)
+        self.assertEqual(self.generate(self.run_folder + "/", prompt="and"), newest)
+        for name in ["index.h5", "share-00000.h5"]:
+            with self.subTest(name):
+                path = Path(self.state(40)) / name
+                whole = path.read_bytes()
+                path.write_bytes(whole[:-1000])
+                result = self.run_program("generate", self.run_folder, "--prompt=and")
+                self.assertEqual((result.returncode, result.stdout), (0, older + b"\n"))
+                self.assertIn(b"an older state is tried", result.stderr)
+                self.assertIn(self.state(40).encode(), result.stderr)
+                self.assert_refused([self.state(40)], 3, self.state(40))
+                path.write_bytes(whole)
+
+    def test_of_two_layouts_say_the_same(self):
+        self.train()
+        said = self.generate(self.run_folder, prompt="and")
+        self.run_folder = self.path("second")
+        os.makedirs(self.run_folder + "/processes")
+        self.train(threads=2, recompute="all")
+        self.assertEqual(self.generate(self.run_folder, prompt="and"), said)
+
+    def test_of_double_precision_and_of_token_files(self):
+        text = Path(self.path("text")).read_bytes()
+        header = struct.pack("<256i", 20240520, 1, len(text), *[0] * 253)
+        Path(self.path("tokens")).write_bytes(header + struct.pack(f"<{len(text)}H", *text))
+        self.train(data__format="tokens", data__train=self.path("tokens"), precision="fp64")
+        self.assert_refused([self.run_folder, "--prompt=and"], 2, "--prompt-ids 1,2,3")
+        self.assertEqual(len(self.ids(self.run_folder, prompt_ids="97,110,100", tokens=5)), 5)
+
+
 class BadInput(Generate):
     def test_places(self):
         empty = self.path("empty")
