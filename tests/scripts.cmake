@@ -22,6 +22,9 @@ rhizome_script_test(rhizome_program LABELS unit TIMEOUT 300 UNLESS "${no_python}
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_test.py
         $<TARGET_FILE:rhizome> ${PROJECT_SOURCE_DIR}/README.md "${RHIZOME_SANITIZE}")
 
+rhizome_script_test(rhizome_generate_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/generate_test.py $<TARGET_FILE:rhizome>)
+
 rhizome_script_test(rhizome_plan_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_plan_test.py
         $<TARGET_FILE:rhizome-plan>)

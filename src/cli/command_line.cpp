@@ -13,7 +13,8 @@ namespace {
 bool is_help(std::string_view word) { return word == "--help" || word == "-h"; }
 
 ConfigError unknown_command(const std::string& word) {
-    const std::vector<std::string> commands{"train", "run", "stop", "--help", "--version"};
+    const std::vector<std::string> commands{"train",    "run",    "stop",
+                                            "generate", "--help", "--version"};
     const auto meant = nearest(word, commands);
     return ConfigError{"`" + shown(word) + "` (no such command), " +
                        (meant ? "did you mean " + *meant + "?"
@@ -66,6 +67,12 @@ Command parse_command_line(const Arguments& arguments, const Environment& enviro
         if (asks_for_help) return {Command::Kind::stop_help};
         Command command{.kind = Command::Kind::stop};
         command.stop = parse_stop_options(rest);
+        return command;
+    }
+    if (word == "generate") {
+        if (asks_for_help) return {Command::Kind::generate_help};
+        Command command{.kind = Command::Kind::generate};
+        command.generate = parse_generate_options(rest);
         return command;
     }
     const bool version = word == "--version";

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cli/generate_options.hpp"
 #include "cli/options.hpp"
 #include "cli/run_command.hpp"
 #include "cli/run_config.hpp"
@@ -22,6 +23,8 @@ struct Command {
         run,
         stop_help,
         stop,
+        generate_help,
+        generate,
     };
     Kind kind = Kind::none;
     RunConfig config{};    // of train
@@ -31,6 +34,7 @@ struct Command {
     std::int32_t columns = 0;
     RunOptions run{};
     StopOptions stop{};
+    GenerateOptions generate{};
 };
 
 /// `arguments` are those after the program's name. Throws ConfigError.

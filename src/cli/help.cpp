@@ -66,9 +66,11 @@ usage:
   rhizome run -n RANKS [--KEY VALUE]...            train on many ranks, and survive losing some
   rhizome stop FOLDER                              end such a run in order
   rhizome train [--config FILE] [--KEY VALUE]...   train in this process
+  rhizome generate FROM --prompt TEXT              write text with what was trained
   rhizome train --help                             all keys, with ranges and defaults
   rhizome run --help                               how runs begin, end and are found again
   rhizome stop --help                              how long it waits, and then
+  rhizome generate --help                          what the text begins with, and how to go on
   rhizome --help                                   this page
   rhizome --version                                the version
 

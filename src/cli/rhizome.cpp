@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/command_line.hpp"
+#include "cli/generate_command.hpp"
 #include "cli/help.hpp"
 #include "cli/program.hpp"
 #include "cli/run_command.hpp"
@@ -138,6 +139,11 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
             return ExitCode::done;
         case Command::Kind::stop:
             return stop_command(command.stop, log);
+        case Command::Kind::generate_help:
+            write_all(STDOUT_FILENO, generate_help_text());
+            return ExitCode::done;
+        case Command::Kind::generate:
+            return generate_command(command.generate, log, STDOUT_FILENO);
     }
     ENSURE(false);
 }
