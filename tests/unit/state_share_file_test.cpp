@@ -123,8 +123,8 @@ StoredTable large_table(std::int64_t chunk_elements) {
 }
 
 TEST(ShareFile, EndsWithItsValuesWithoutGaps) {
-    for (const std::int64_t chunk_elements : {1, 3, 16, 1000}) {
-        for (const std::int32_t writers : {1, 2, 7}) {
+    for (const std::int64_t chunk_elements : {1, 7, 1000}) {
+        for (const std::int32_t writers : {1, 3}) {
             StoredTable table = sample_table();
             table.chunk_elements = chunk_elements;
             const StoredTable large = large_table(chunk_elements);
@@ -315,7 +315,7 @@ TEST(ShareFile, WithAForgedStructureIsRefusedOrReadsNothingElse) {
     int refused = 0;
     int tried = 0;
     for (auto i = std::size_t{header_bytes}; i < static_cast<std::size_t>(header.structure);
-         i += 3) {
+         i += 17) {
         share.bytes() = whole;
         share.bytes()[i] ^= std::byte{1} << (i % 8);
         seal(share.bytes(), header);
