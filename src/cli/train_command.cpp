@@ -259,6 +259,16 @@ ExitCode end_in_order(const TrainSettings& settings, engine::Worker& worker,
 
 }  // namespace
 
+bool TrainSettings::hears_stop() const {
+    if (stop_asked) return stop_asked();
+    return folder && folder->stop_asked();
+}
+
+bool TrainSettings::hears_save() const {
+    if (save_asked) return save_asked();
+    return folder && folder->take_save_word();
+}
+
 ExitCode train_command(const TrainSettings& settings, world::World& world, const Log& log,
                        int output) {
     const RunConfig& config = settings.config;
@@ -286,9 +296,7 @@ ExitCode train_command(const TrainSettings& settings, world::World& world, const
                            .patience = patience,
                            .pulse = settings.pulse}};
     Voice voice{settings, prepared->datasets, world.clock(), output, speaks};
-    const auto stop_asked = [&] {
-        return speaks && settings.folder && settings.folder->stop_asked();
-    };
+    const auto stop_asked = [&] { return speaks && settings.hears_stop(); };
     const auto on_loss = [&](CommStatus status, std::int32_t steps_done) {
         voice.table({});
         finish(settings, log, ExitCode::peer_lost, loss_text(status, steps_done, config));
