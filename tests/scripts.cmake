@@ -68,6 +68,9 @@ endif()
 rhizome_script_test(run_processes LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/run_test.py
         $<TARGET_FILE:run_stub> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+rhizome_script_test(run_words LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/run_words_test.py
+        $<TARGET_FILE:run_stub> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
 
 if(Ulfm_FOUND)
     add_executable(world_test tests/mpi/world_test.cpp)

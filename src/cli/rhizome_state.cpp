@@ -22,8 +22,8 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
         write_all(STDOUT_FILENO, version_text());
         return ExitCode::done;
     }
-    const StateAnswer answer = state_command(parse_state_options(arguments),
-                                             state::make_file_system(), environment, log);
+    const StateAnswer answer =
+        state_command(parse_state_options(arguments), state::make_file_system(), environment, log);
     write_all(STDOUT_FILENO, answer.text);
     return answer.code;
 }

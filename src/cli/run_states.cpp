@@ -54,7 +54,8 @@ std::vector<std::string> differences(const state::StateFacts& facts, const RunId
     }
     // Imported weights have seen no data of a run.
     const bool any_data = !facts.data_digest.empty();
-    if (any_data && facts.data_digest != identity.data_digest) found.emplace_back("other training data");
+    if (any_data && facts.data_digest != identity.data_digest)
+        found.emplace_back("other training data");
     return found;
 }
 

@@ -90,30 +90,33 @@ StateAnswer run_verb(const StateOptions& options, const Files& files,
                      const Environment& environment, const Log& log) {
     const std::vector<std::string>& words = options.words;
     switch (options.verb) {
-        case StateVerb::list: return answer(options, list_states(files, words[0]));
+        case StateVerb::list:
+            return answer(options, list_states(files, words[0]));
         case StateVerb::show:
-            return words.size() == 1
-                       ? answer(options, show_state(files, words[0], log))
-                       : answer(options, show_tensor(files, words[0], words[1], log));
+            return words.size() == 1 ? answer(options, show_state(files, words[0], log))
+                                     : answer(options, show_tensor(files, words[0], words[1], log));
         case StateVerb::verify: {
             const VerifyReport report = verify_states(files, words[0]);
             return answer(options, report, report.whole() ? ExitCode::done : ExitCode::bad_data);
         }
-        case StateVerb::diff: return diff(options, files, log);
-        case StateVerb::history: return answer(options, show_history(files, words[0], log));
+        case StateVerb::diff:
+            return diff(options, files, log);
+        case StateVerb::history:
+            return answer(options, show_history(files, words[0], log));
         case StateVerb::merge: {
             check_target(*files, words[1]);
-            return answer(options,
-                          merge_state(files, find_state(files, words[0], log), words[1]));
+            return answer(options, merge_state(files, find_state(files, words[0], log), words[1]));
         }
-        case StateVerb::prune: return prune(options, files);
+        case StateVerb::prune:
+            return prune(options, files);
         case StateVerb::export_file: {
             check_target(*files, words[1]);
             const ExportForm form = options.has("--raw") ? ExportForm::raw : ExportForm::gpt2;
             return answer(options,
                           export_state(files, find_state(files, words[0], log), words[1], form));
         }
-        case StateVerb::import_file: return import_file(options, files, environment);
+        case StateVerb::import_file:
+            return import_file(options, files, environment);
     }
     ENSURE(false);
     return {};

@@ -115,8 +115,8 @@ RunConfig config_with_shapes(const std::string& from, const GivenConfig& given,
     keys.set("model.context", config.model.context, facts.context);
     keys.set("model.vocabulary", config.model.vocabulary, facts.vocabulary);
     keys.set("model.heads", config.model.heads, file.heads());
-    keys.set("model.tying", config.model.tying,
-             tied ? model::Tying::tied : model::Tying::untied, tied ? "tied" : "untied");
+    keys.set("model.tying", config.model.tying, tied ? model::Tying::tied : model::Tying::untied,
+             tied ? "tied" : "untied");
     keys.set("precision", config.precision, facts.dtype,
              facts.dtype == DType::f64 ? "fp64" : "fp32");
     refuse_conflicts(config, given.places);
@@ -139,18 +139,17 @@ Imported read_gpt2(state::FileSystem& files, const std::string& from,
     state::Gpt2File file{files, from, options};
     const RunConfig config = config_with_shapes(from, given, file);
     const std::string now = now_text();
-    Imported imported{
-        .facts = {.steps = 0,
-                  .saved_at = now,
-                  .program = "rhizome " RHIZOME_VERSION,
-                  .mathematics = mathematics_keys(config),
-                  .history = {{.time = now,
-                               .steps = 0,
-                               .kind = "imported",
-                               .text = "weights of " + from + ", moments zero"}}},
-        .table = file.table(),
-        .tensors = {},
-        .what = "state of these weights"};
+    Imported imported{.facts = {.steps = 0,
+                                .saved_at = now,
+                                .program = "rhizome " RHIZOME_VERSION,
+                                .mathematics = mathematics_keys(config),
+                                .history = {{.time = now,
+                                             .steps = 0,
+                                             .kind = "imported",
+                                             .text = "weights of " + from + ", moments zero"}}},
+                      .table = file.table(),
+                      .tensors = {},
+                      .what = "state of these weights"};
     for (std::size_t t = 0; t < imported.table.tensors.size(); ++t) {
         TensorValues& values = imported.tensors.emplace_back();
         values[0] = tensor_bytes(imported.table.tensors[t], [&](std::span<std::byte> to) {

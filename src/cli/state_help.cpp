@@ -210,15 +210,24 @@ exit codes:
 
 std::string state_help_text(StateVerb verb) {
     switch (verb) {
-        case StateVerb::list: return std::string{list_help};
-        case StateVerb::show: return std::string{show_help};
-        case StateVerb::verify: return std::string{verify_help};
-        case StateVerb::diff: return std::string{diff_help};
-        case StateVerb::history: return std::string{history_help};
-        case StateVerb::merge: return std::string{merge_help};
-        case StateVerb::prune: return std::string{prune_help};
-        case StateVerb::export_file: return std::string{export_help};
-        case StateVerb::import_file: return std::string{import_help};
+        case StateVerb::list:
+            return std::string{list_help};
+        case StateVerb::show:
+            return std::string{show_help};
+        case StateVerb::verify:
+            return std::string{verify_help};
+        case StateVerb::diff:
+            return std::string{diff_help};
+        case StateVerb::history:
+            return std::string{history_help};
+        case StateVerb::merge:
+            return std::string{merge_help};
+        case StateVerb::prune:
+            return std::string{prune_help};
+        case StateVerb::export_file:
+            return std::string{export_help};
+        case StateVerb::import_file:
+            return std::string{import_help};
     }
     ENSURE(false);
     return {};

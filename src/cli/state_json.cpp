@@ -116,12 +116,10 @@ std::string to_json(const TensorReport& report) {
     Json values = Json::object();
     for (const ShownValue& each : report.values) {
         const Statistics& numbers = each.statistics;
-        values[std::string{state::name_of(each.value)}] = {{"least", or_null(numbers.least())},
-                                                           {"largest", or_null(numbers.largest())},
-                                                           {"mean", or_null(numbers.mean())},
-                                                           {"rms", or_null(numbers.rms())},
-                                                           {"non_finite", numbers.non_finite()},
-                                                           {"first", each.first}};
+        values[std::string{state::name_of(each.value)}] = {
+            {"least", or_null(numbers.least())},  {"largest", or_null(numbers.largest())},
+            {"mean", or_null(numbers.mean())},    {"rms", or_null(numbers.rms())},
+            {"non_finite", numbers.non_finite()}, {"first", each.first}};
     }
     return document({{"path", report.path},
                      {"steps", report.steps},

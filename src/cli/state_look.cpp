@@ -111,8 +111,8 @@ TensorReport show_tensor(const Files& files, const std::string& given, const std
             bytes.resize(static_cast<std::size_t>(table.bytes_of({place, c})));
             reader.read({place, c}, value, bytes);
             shown_value.statistics.add(bytes, report.tensor.dtype);
-            const auto more = first_values(bytes, report.tensor.dtype,
-                                           shown_max - shown_value.first.size());
+            const auto more =
+                first_values(bytes, report.tensor.dtype, shown_max - shown_value.first.size());
             shown_value.first.insert(shown_value.first.end(), more.begin(), more.end());
         }
         report.values.push_back(std::move(shown_value));

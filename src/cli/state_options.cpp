@@ -146,8 +146,8 @@ class Parser {
                               usage};
         }
         if (count > form_.words_max) {
-            throw ConfigError{"`" + shown(options_.words[form_.words_max]) + "` (is one too many), " +
-                              usage};
+            throw ConfigError{"`" + shown(options_.words[form_.words_max]) +
+                              "` (is one too many), " + usage};
         }
         for (const std::string& word : options_.words) {
             if (word.empty()) throw ConfigError{"`` (names nothing), " + usage};

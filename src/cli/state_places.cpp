@@ -35,7 +35,8 @@ bool has_states(FileSystem& files, const std::string& path) {
 [[noreturn]] void refuse_file(const std::string& path) {
     std::string hint = place_hint;
     if (path.ends_with(".h5")) hint = "name the folder that it is in";
-    if (path.ends_with(".safetensors")) hint = "`rhizome-state import` makes a state of such a file";
+    if (path.ends_with(".safetensors"))
+        hint = "`rhizome-state import` makes a state of such a file";
     throw DataError{visible(path) + " (is no folder), " + hint};
 }
 
@@ -48,7 +49,8 @@ void check_structure(const std::shared_ptr<FileSystem>& files, const std::string
     const auto named = state::steps_of_name(split_path(path).second);
     listed.steps = named.value_or(index.facts.steps);
     if (listed.steps != index.facts.steps) {
-        throw state::StateError{path, "name", "has " + counted(index.facts.steps, "step") + " in it",
+        throw state::StateError{path, "name",
+                                "has " + counted(index.facts.steps, "step") + " in it",
                                 "give it its name back"};
     }
     for (const state::StoredChunk chunk : index.table.all_chunks()) (void)reader.share_of(chunk);
@@ -111,7 +113,8 @@ ListedState look_at_state(const std::shared_ptr<FileSystem>& files, const std::s
         check_structure(files, path, listed);
     } catch (const state::StateError& error) {
         const std::string name = split_path(error.path).second;
-        listed.problem = (error.path == path ? "" : name + ": ") + error.place + ": " + error.reason;
+        listed.problem =
+            (error.path == path ? "" : name + ": ") + error.place + ": " + error.reason;
     } catch (const state::FileError& error) {
         listed.problem = split_path(error.path()).second + ": " + error.reason();
     }
@@ -150,8 +153,9 @@ std::string find_state(const std::shared_ptr<FileSystem>& files, const std::stri
     if (found.empty()) {
         throw DataError{visible(place.path) + " (there is no state in it), " + place_hint};
     }
-    throw DataError{visible(place.path) + " (no state in it is whole), `rhizome-state verify` says "
-                                          "what is damaged"};
+    throw DataError{visible(place.path) +
+                    " (no state in it is whole), `rhizome-state verify` says "
+                    "what is damaged"};
 }
 
 std::int64_t bytes_at(FileSystem& files, const std::string& path) {

@@ -116,23 +116,20 @@ std::string to_table(const ListReport& report) {
 
 std::string to_table(const ShowReport& report) {
     const state::StateFacts& facts = report.facts;
-    std::string text = titled("state", report.path) + titled("trained", passes_text(facts)) +
-                       titled("saved at", facts.saved_at + " by " + facts.program) +
-                       titled("size", bytes_text(report.bytes) + " in " +
-                                          counted(report.shares, "share") + " and an index") +
-                       titled("parameters", count_text(report.parameters) + " in " +
-                                                counted(static_cast<std::int64_t>(
-                                                            report.tensors.size()),
-                                                        "tensor") +
-                                                ", chunks of " +
-                                                counted(report.chunk_elements, "element")) +
-                       titled("computed by", or_none(facts.fingerprint)) +
-                       titled("mathematics", or_none(facts.mathematics_digest)) +
-                       titled("training data", or_none(facts.data_digest)) +
-                       titled("content", report.digest) +
-                       titled("history", counted(static_cast<std::int64_t>(facts.history.size()),
-                                                 "event") +
-                                             ", see `rhizome-state history`");
+    std::string text =
+        titled("state", report.path) + titled("trained", passes_text(facts)) +
+        titled("saved at", facts.saved_at + " by " + facts.program) +
+        titled("size", bytes_text(report.bytes) + " in " + counted(report.shares, "share") +
+                           " and an index") +
+        titled("parameters",
+               count_text(report.parameters) + " in " +
+                   counted(static_cast<std::int64_t>(report.tensors.size()), "tensor") +
+                   ", chunks of " + counted(report.chunk_elements, "element")) +
+        titled("computed by", or_none(facts.fingerprint)) +
+        titled("mathematics", or_none(facts.mathematics_digest)) +
+        titled("training data", or_none(facts.data_digest)) + titled("content", report.digest) +
+        titled("history", counted(static_cast<std::int64_t>(facts.history.size()), "event") +
+                              ", see `rhizome-state history`");
     text += "\nmathematics, which decides the weights:\n" + indented_lines(facts.mathematics);
     if (!facts.layout.empty()) text += "\nlayout:\n" + indented_lines(facts.layout);
     text += "\n" + tensors_table(report);
@@ -143,16 +140,16 @@ std::string to_table(const ShowReport& report) {
 }
 
 std::string to_table(const TensorReport& report) {
-    std::string text = titled("state", report.path + ", " + counted(report.steps, "step")) +
-                       titled("tensor", report.tensor.name +
-                                            (report.use.empty()
-                                                 ? ""
-                                                 : ", which is used as " + report.use + " as well"));
-    text += titled("shape", extents_text(report.tensor.shape) + " " +
-                                dtype_text(report.tensor.dtype) + ", " +
-                                counted(report.tensor.shape.elements(), "element") + " in " +
-                                counted(report.chunks, "chunk")) +
-            "\n";
+    std::string text =
+        titled("state", report.path + ", " + counted(report.steps, "step")) +
+        titled("tensor",
+               report.tensor.name +
+                   (report.use.empty() ? "" : ", which is used as " + report.use + " as well"));
+    text +=
+        titled("shape", extents_text(report.tensor.shape) + " " + dtype_text(report.tensor.dtype) +
+                            ", " + counted(report.tensor.shape.elements(), "element") + " in " +
+                            counted(report.chunks, "chunk")) +
+        "\n";
     TextTable table{{{"value"},
                      {"least", Align::right},
                      {"largest", Align::right},
@@ -168,8 +165,8 @@ std::string to_table(const TensorReport& report) {
         if (std::cmp_less(each.first.size(), each.statistics.elements())) first += " ...";
         table.add({std::string{state::name_of(each.value)}, number_text(each.statistics.least()),
                    number_text(each.statistics.largest()), number_text(each.statistics.mean()),
-                   number_text(each.statistics.rms()),
-                   std::to_string(each.statistics.non_finite()), first});
+                   number_text(each.statistics.rms()), std::to_string(each.statistics.non_finite()),
+                   first});
     }
     return text + table.text();
 }

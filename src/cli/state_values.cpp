@@ -84,9 +84,9 @@ void Difference::add_one(double a, double b, std::int64_t element) {
         largest_absolute_ = absolute;
         largest_at_ = element;
     }
-    const double relative =
-        std::isfinite(absolute) && absolute > 0 ? absolute / std::max(std::abs(a), std::abs(b))
-                                                : absolute;
+    const double relative = std::isfinite(absolute) && absolute > 0
+                                ? absolute / std::max(std::abs(a), std::abs(b))
+                                : absolute;
     largest_relative_ = std::max(largest_relative_, relative);
 }
 

@@ -58,8 +58,7 @@ void write_aside(state::FileSystem& files, const std::string& path, const std::s
     const std::vector<std::byte> zeros(static_cast<std::size_t>(longest));
     files.remove_all(aside);
     state::begin_state(files, aside, facts.steps);
-    const std::string share =
-        state::part_folder(aside, facts.steps) + "/" + state::share_name(0);
+    const std::string share = state::part_folder(aside, facts.steps) + "/" + state::share_name(0);
     (void)state::write_share(files, share, table, facts.steps, 0, cut(table, tensors, zeros));
     const state::FoundState state = state::commit_state(files, aside, facts, table, 1);
     files.rename(state.path, path);

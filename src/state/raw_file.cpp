@@ -33,11 +33,16 @@ std::optional<Shape> shape_of(const std::vector<std::int64_t>& extents) {
         if (extent < 1) return std::nullopt;
     }
     switch (extents.size()) {
-        case 1: return Shape{extents[0]};
-        case 2: return Shape{extents[0], extents[1]};
-        case 3: return Shape{extents[0], extents[1], extents[2]};
-        case 4: return Shape{extents[0], extents[1], extents[2], extents[3]};
-        default: return std::nullopt;
+        case 1:
+            return Shape{extents[0]};
+        case 2:
+            return Shape{extents[0], extents[1]};
+        case 3:
+            return Shape{extents[0], extents[1], extents[2]};
+        case 4:
+            return Shape{extents[0], extents[1], extents[2], extents[3]};
+        default:
+            return std::nullopt;
     }
 }
 
