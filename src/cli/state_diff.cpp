@@ -30,14 +30,17 @@ void add_keys(std::vector<FactDifference>& facts, const std::string& a, const st
 
 std::vector<FactDifference> compare_facts(const state::StateIndex& a, const state::StateIndex& b) {
     std::vector<FactDifference> facts;
-    add_fact(facts, "steps", std::to_string(a.facts.steps), std::to_string(b.facts.steps));
-    add_fact(facts, "samples", std::to_string(a.facts.samples), std::to_string(b.facts.samples));
+    add_fact(facts, "trained steps", std::to_string(a.facts.steps), std::to_string(b.facts.steps));
+    add_fact(facts, "trained samples", std::to_string(a.facts.samples),
+             std::to_string(b.facts.samples));
     add_fact(facts, "training data", a.facts.data_digest, b.facts.data_digest);
     add_fact(facts, "computed by", a.facts.fingerprint, b.facts.fingerprint);
     add_fact(facts, "elements of a chunk", std::to_string(a.table.chunk_elements),
              std::to_string(b.table.chunk_elements));
     add_keys(facts, a.facts.mathematics, b.facts.mathematics);
-    add_keys(facts, a.facts.layout, b.facts.layout);
+    // Imported ones have none, which is no difference in any key.
+    const bool both = !a.facts.layout.empty() && !b.facts.layout.empty();
+    if (both) add_keys(facts, a.facts.layout, b.facts.layout);
     return facts;
 }
 

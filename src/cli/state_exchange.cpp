@@ -115,10 +115,15 @@ RunConfig config_with_shapes(const std::string& from, const GivenConfig& given,
     keys.set("model.context", config.model.context, facts.context);
     keys.set("model.vocabulary", config.model.vocabulary, facts.vocabulary);
     keys.set("model.heads", config.model.heads, file.heads());
-    keys.set("model.tying", config.model.tying, tied ? model::Tying::tied : model::Tying::untied,
-             tied ? "tied" : "untied");
+    keys.set("model.tied", config.model.tying, tied ? model::Tying::tied : model::Tying::untied,
+             tied ? "true" : "false");
     keys.set("precision", config.precision, facts.dtype,
              facts.dtype == DType::f64 ? "fp64" : "fp32");
+    // The file does not say what its tokens are; nobody but byte-level networks has so few.
+    constexpr std::int32_t byte_values = 256;
+    if (!given.places.contains("data.format") && facts.vocabulary != byte_values) {
+        config.data.format = data::Format::tokens;
+    }
     refuse_conflicts(config, given.places);
     return config;
 }
@@ -132,7 +137,7 @@ Imported read_gpt2(state::FileSystem& files, const std::string& from,
         sources.environment, sources.read_file);
     state::ImportOptions options{.chunk_elements = given.config.chunk_elements};
     if (given.places.contains("model.heads")) options.heads = given.config.model.heads;
-    if (given.places.contains("model.tying")) {
+    if (given.places.contains("model.tied")) {
         options.head = given.config.model.tying == model::Tying::tied ? state::Head::tied
                                                                       : state::Head::untied;
     }

@@ -88,7 +88,7 @@ examples:
 constexpr std::string_view history_help = R"(usage: rhizome-state history STATE|RUN [--json]
 
 What happened to the training that led to a state, through all restarts: when it was started, by how
-many, what it went on from, what was saved or could not be. Of a run its newest whole state is asked.
+many, what it went on from, what was saved or could not be. Of a run its newest whole state is read.
 
 --json: {"path", "history": [{"time", "steps", "kind", "text"}]}
 
@@ -156,7 +156,8 @@ Makes a state of a GPT-2 in a safetensors file: 0 steps, its weights, and moment
 run begins with it by `rhizome train --from OUT`, which needs the same mathematics keys: give here
 what you will give there. Keys win over each other in this order: what the metadata say, the file
 named by --config, the environment, flags; the shapes decide about model.blocks, model.channels,
-model.context, model.vocabulary, model.tying and precision, and keys must not say otherwise.
+model.context, model.vocabulary, model.tied and precision, and keys must not say otherwise. With a
+vocabulary that is not 256, data.format is tokens where nobody says it.
 
 Of a file that `export --raw` has written, the state that was exported comes back, steps and all;
 keys are not taken then.

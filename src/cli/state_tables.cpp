@@ -1,6 +1,9 @@
 #include "cli/state_tables.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "cli/text_table.hpp"
@@ -29,6 +32,16 @@ std::string extents_text(const Shape& shape) {
 
 std::string number_text(const std::optional<double>& number) {
     return number ? to_text_short(*number) : "-";
+}
+
+/// The shortest that is the same number again, of its type.
+std::string exact_text(double number, DType dtype) {
+    if (dtype == DType::f64 || !std::isfinite(number)) return to_text(number);
+    std::array<char, 32> text{};
+    const auto [end, error] =
+        std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(number));
+    ENSURE(error == std::errc{});
+    return {text.data(), end};
 }
 
 /// 0-3,7
@@ -160,7 +173,7 @@ std::string to_table(const TensorReport& report) {
     for (const ShownValue& each : report.values) {
         std::string first;
         for (const double number : each.first) {
-            first += (first.empty() ? "" : " ") + to_text_short(number);
+            first += (first.empty() ? "" : " ") + exact_text(number, report.tensor.dtype);
         }
         if (std::cmp_less(each.first.size(), each.statistics.elements())) first += " ...";
         table.add({std::string{state::name_of(each.value)}, number_text(each.statistics.least()),
