@@ -86,6 +86,25 @@ RunConfig parse_run_config(const Arguments& arguments, const Environment& enviro
     return std::move(given.config);
 }
 
+RunConfig parse_mathematics(const std::string& where, std::string_view text) {
+    const std::vector<Setting> settings = file_settings(where, text);
+    RunConfig config;
+    Places places;
+    apply_source(settings, config, places);
+    for (const Key& key : keys()) {
+        const bool wanted = key.kind == KeyKind::mathematics;
+        if (key.name == size_key || wanted == places.contains(key.name)) continue;
+        throw ConfigError{shown(where) + ": " + key.name +
+                          (wanted ? " (is missing), give all keys that decide the weights"
+                                  : " (decides no weights), leave it out")};
+    }
+    config.steps = 1;  // how many there were is not known here, and no conflict
+    if (const auto conflict = find_conflict(config)) {
+        throw ConfigError{conflict->message + places_of(conflict->keys, places)};
+    }
+    return config;
+}
+
 std::string read_config_file(const std::string& path) {
     constexpr std::size_t bytes_max = 1 << 20;
     const std::string where = "--config=" + shown(path);

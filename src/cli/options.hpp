@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "cli/run_config.hpp"
 #include "cli/sources.hpp"
@@ -41,6 +42,11 @@ struct GivenConfig {
 
 /// Throws ConfigError that names the places of the keys.
 void refuse_conflicts(const RunConfig& config, const Places& places);
+
+/// The keys that decided the weights of a state, as it has them, as lines of `key = value`: each of
+/// them (but for the name of a size, which is none), and no other. Layout keys keep their defaults.
+/// `where` names the text in messages. Throws ConfigError.
+[[nodiscard]] RunConfig parse_mathematics(const std::string& where, std::string_view text);
 
 /// The real thing. A configuration file is a page of text: more than a megabyte is refused.
 [[nodiscard]] std::string read_config_file(const std::string& path);
