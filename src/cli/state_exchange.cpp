@@ -44,6 +44,13 @@ void write_export(state::FileSystem& files, const std::string& to, state::StateR
                        state::metadata_of(index.facts), state::Existing::keep);
 }
 
+void remove_if_possible(state::FileSystem& files, const std::string& path) {
+    try {
+        files.remove_all(path);
+    } catch (const state::FileError&) {  // what hinders this hindered the writing, and is told
+    }
+}
+
 /// All values of a tensor that `read` gives.
 template <class Read>
 std::vector<std::byte> tensor_bytes(const state::StoredTensor& tensor, Read read) {
@@ -185,6 +192,8 @@ WrittenReport export_state(const std::shared_ptr<state::FileSystem>& files, cons
         write_export(*files, to, reader, form);
     } catch (const state::FileError& error) {
         if (error.path().starts_with(from)) throw;
+        // There was none before; one that somebody else has made since is not ours.
+        if (error.code() != std::errc::file_exists) remove_if_possible(*files, to);
         throw ConfigError{visible(to) + " (cannot be written: " + visible(error.reason()) +
                           "), see to its folder, or name another place"};
     }

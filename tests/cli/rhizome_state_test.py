@@ -187,7 +187,7 @@ class Comparing(Case):
         bias = said["tensors"][2]
         self.assertEqual((bias["name"], bias["differing"], bias["largest_absolute"], bias["first_at"]),
                          ("block.0/attention.bias", 7, 10000, 0))
-        self.assertAlmostEqual(bias["largest_relative"], 10000 / 23000.5)
+        self.assertAlmostEqual(bias["largest_relative"], 10000 / 212000.5)
         self.assertIn({"name": "trained steps", "a": "20", "b": "21"}, said["facts"])
         self.accept(*words, "--tolerance", "10000")
         self.accept(*words, "--tolerance=9999", code=DIFFERENT)
@@ -333,7 +333,7 @@ class BadInput(Case):
         index = self.folder / path / "index.h5"
         whole = index.read_bytes()
         share = (self.folder / path / "share-00000.h5").read_bytes()
-        for content in [b"", b"foreign" * 300, whole[:-100], share, re.sub(rb"version +\d+", rb"version 99", whole, 1)]:
+        for content in [b"", b"foreign" * 300, whole[:-100], share, whole.replace(b"state index 1", b"state index 2", 1)]:
             index.write_bytes(content)
             for words in [["show", path], ["history", path], ["diff", path, path], ["merge", path, "out"]]:
                 self.refuse(*words, code=BAD_DATA, parts=["index.h5"])
@@ -364,12 +364,8 @@ class BadInput(Case):
 
     def test_what_cannot_be_written_leaves_nothing(self):
         path, _ = self.write_state(20)
-        closed = self.folder / "closed"
-        closed.mkdir(mode=0o555)
-        if os.access(closed, os.W_OK):
-            self.skipTest("this user may write everywhere")
-        self.refuse("merge", path, "closed/out", code=BAD_CONFIG, parts=["cannot be written"])
-        self.refuse("export", path, "closed/out", "--raw", code=BAD_CONFIG, parts=["cannot be written"])
+        for words in [["merge", path, "/proc/out"], ["export", path, "/proc/out", "--raw"]]:
+            self.refuse(*words, code=BAD_CONFIG, parts=["/proc/out (cannot be written: "])
 
     def test_a_control_character_in_a_name_stays_in_its_line(self):
         path, _ = self.write_state(20)
