@@ -36,6 +36,13 @@ struct PaceConfig {
     friend bool operator==(const PaceConfig&, const PaceConfig&) = default;
 };
 
+/// Steps, counted from 0, both included.
+struct StepRange {
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+    friend bool operator==(const StepRange&, const StepRange&) = default;
+};
+
 struct RunConfig {
     // --- mathematics: the weights after step k depend on these and on nothing else ---
     std::string model_size;  // the name that was given, or empty; `model` holds what it stands for
@@ -66,6 +73,7 @@ struct RunConfig {
     std::int32_t evaluate_interval = 100;     // steps; 0: only at the end
     std::int32_t evaluate_microbatches = 32;  // at most
     std::int32_t log_interval = 10;           // steps
+    std::optional<StepRange> timeline;        // that are recorded
 
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
