@@ -1,22 +1,15 @@
-// Timelines of real runs on the fake world, with times of a paced device: as files, put together,
-// as a table and as a picture. JSON is read back by a reader that does not know how it was made.
+// Timelines of runs, as files and put together. JSON is read back by a reader that does not know
+// how it was made.
 #include "cli/timeline.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "cli/timeline_shares.hpp"
-#include "cli/timeline_svg.hpp"
-#include "cli/times.hpp"
-#include "support/paced_run.hpp"
-#include "unit/data_temp_folder.hpp"
-#include "world/fake_world.hpp"
+#include "unit/cli_recorded_run.hpp"
 
 namespace rhizome::cli {
 namespace {
@@ -26,63 +19,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 using Json = nlohmann::json;
-
-constexpr Nanoseconds wall{1'800'000'000'000'000'000};
-
-struct Lines {
-    std::vector<std::string> lines;
-    Log log{[this](std::string_view line) { lines.emplace_back(line); }};
-};
-
-std::string content_of(const std::string& path) {
-    std::stringstream text;
-    text << std::ifstream{path}.rdbuf();
-    return text.str();
-}
-
-/// A run of five steps whose steps 1 to 2 are recorded, evaluated after every second step.
-struct RecordedRun {
-    explicit RecordedRun(std::int32_t workers, std::int64_t spans_max = 100'000) {
-        using namespace tests;  // NOLINT: of the engine on the fake world
-        const SmallOptions options{.rows = 1, .lanes = {8, 4}, .blocks = 3};
-        const model::Network network = network_of(options);
-        const MemoryText text = small_text();
-        const Subject subject{network, text, options.rows, options.lanes};
-        const auto outcomes =
-            world::run_fake_world({.workers = workers, .seed = 1}, [&](world::World& world) {
-                const auto inner = device::make_reference_device(1);
-                const auto device = device::make_paced_device(
-                    *inner, pace_of(costs_of(Accelerator{}, network.table())), world.clock());
-                TimelineFile timeline{state::make_file_system(),
-                                      {.folder = folder.path(),
-                                       .steps = {1, 2},
-                                       .worker = world.self(),
-                                       .members = world.members(),
-                                       .wall_offset = wall,
-                                       .spans_max = spans_max},
-                                      lines.log};
-                const Arrangement arrangement{.depths = {workers}};
-                const WorkerEnd end =
-                    run_worker(world, *device, subject, arrangement,
-                               {.steps = 5, .evaluate_interval = 2, .evaluation_microbatches = 3},
-                               60s, &timeline);
-                EXPECT_EQ(end.end.status, CommStatus::ok);
-                timeline.finish();
-            });
-        for (const auto& outcome : outcomes) {
-            if (outcome.error) std::rethrow_exception(outcome.error);
-        }
-    }
-
-    [[nodiscard]] std::string file(std::string_view name) const {
-        return folder.path() + "/timeline/" + std::string{name};
-    }
-
-    data::TempFolder folder;
-    Lines lines;
-};
 
 const Json& events_of(const Json& file) { return file.at("traceEvents"); }
 
@@ -367,129 +304,6 @@ TEST(ParsedTimeline, RefusesWhatItIsNot) {
         EXPECT_TRUE(std::holds_alternative<NoTimeline>(parse_timeline(text))) << text;
     }
     EXPECT_TRUE(std::holds_alternative<NoTimeline>(parse_timeline(std::string(1 << 20, '['))));
-}
-
-schedule::Instruction compute(schedule::Kind kind, std::int32_t microbatch) {
-    return {.kind = kind, .microbatch = Microbatch{microbatch}};
-}
-
-/// A step of 100: forward, a wait in which the device still works, an exchange with a wait in it.
-WorkerTimeline by_hand() {
-    return {.worker = WorkerId{2},
-            .spans = {{0, {0ns, 100ns}, engine::TurnKind::step},
-                      {0, {10ns, 30ns}, compute(schedule::Kind::forward, 0)},
-                      {0, {25ns, 40ns}, engine::Wait{engine::Awaited::message, WorkerId{1}}},
-                      {0, {40ns, 50ns}, compute(schedule::Kind::backward, 0)},
-                      {0, {50ns, 90ns}, schedule::Instruction{.kind = schedule::Kind::commit}},
-                      {0, {60ns, 65ns}, engine::Wait{engine::Awaited::sends}},
-                      {0, {90ns, 95ns}, schedule::Instruction{.kind = schedule::Kind::update}},
-                      {0, {200ns, 300ns}, engine::TurnKind::evaluation},
-                      {0, {210ns, 220ns}, compute(schedule::Kind::forward, 0)}}};
-}
-
-TEST(TimelineShares, GiveEachMomentToOneUse) {
-    const WorkerShares shares =
-        shares_of(Timeline{.steps = {0, 0}, .workers = {by_hand()}}).front();
-    EXPECT_EQ(shares.steps, 1);
-    EXPECT_EQ(shares.time, 100ns);
-    EXPECT_EQ(shares[TimeUse::forward], 20ns);
-    EXPECT_EQ(shares[TimeUse::backward], 10ns);
-    EXPECT_EQ(shares[TimeUse::update], 5ns);
-    EXPECT_EQ(shares[TimeUse::wait], 10ns + 5ns);
-    EXPECT_EQ(shares[TimeUse::exchange], 35ns);
-    EXPECT_EQ(shares[TimeUse::other], 15ns);
-    EXPECT_DOUBLE_EQ(shares.bubble_share(), 0.7);
-    EXPECT_EQ(shares.longest, (engine::Wait{engine::Awaited::message, WorkerId{1}}));
-    EXPECT_EQ(table_of({shares}),
-              "worker     seconds    forward   backward     update   exchange      waits      other"
-              "    bubble  waits most for\n"
-              "2            0.000     20.0 %     10.0 %      5.0 %     35.0 %     15.0 %     15.0 %"
-              "    70.0 %  worker 1 (0.01 µs)\n");
-}
-
-TEST(TimelineShares, OfARunAreThoseOfItsDryRun) {
-    const RecordedRun run{3};
-    const Timelines all = read_timelines(*state::make_file_system(), run.folder.path());
-    const auto shares = shares_of(all.timeline);
-    const tests::SmallOptions options{.rows = 1, .lanes = {8, 4}, .blocks = 3};
-    const schedule::DryRun dry =
-        tests::dry_run_of(options, {.depths = {3}}, tests::Accelerator{}, 3);
-    for (std::size_t w = 0; w < 3; ++w) {
-        EXPECT_EQ(shares[w].steps, 2);
-        const double busy = dry.workers[w].busy_s / dry.makespan_s;
-        EXPECT_NEAR(1 - shares[w].bubble_share(), busy, 0.02);
-        Nanoseconds sum{0};
-        for (const Nanoseconds used : shares[w].used) sum += used;
-        EXPECT_EQ(sum, shares[w].time);
-    }
-}
-
-std::size_t count_of(std::string_view part, std::string_view text) {
-    std::size_t count = 0;
-    for (std::size_t at = text.find(part); at != std::string_view::npos;
-         at = text.find(part, at + 1)) {
-        ++count;
-    }
-    return count;
-}
-
-TEST(TimelinePicture, ShowsComputationsAndWaitsOfEachWorker) {
-    const RecordedRun run{3};
-    const Timelines all = read_timelines(*state::make_file_system(), run.folder.path());
-    const std::string svg = draw_svg(all.timeline, 2400);
-    for (const std::string name :
-         {">worker 0<", ">worker 2<", ">step 1<", ">step 2<", ">forward<", ">backward<",
-          ">wait for a worker<", ">bubble<", ">commit<", ">time in ms<", "3 workers, 2 steps"}) {
-        EXPECT_EQ(count_of(name, svg), 1U) << name;
-    }
-    // In two steps and an evaluation of three microbatches; and one of the legend.
-    EXPECT_EQ(count_of("<rect class=\"F\"", svg), 3 * (2 * 8 + 3) + 1U);
-    EXPECT_EQ(count_of("<rect class=\"B\"", svg), 3 * 2 * 8 + 1U);
-    EXPECT_EQ(count_of("<title>F2:7 of step 2, ", svg), 1U);
-    EXPECT_EQ(count_of("<path class=\"wait\"", svg), 1U);
-    EXPECT_EQ(count_of("nan", svg) + count_of("inf", svg) + count_of("&", svg), 0U);
-    EXPECT_THAT(svg, AllOf(HasSubstr("viewBox=\"0 0 2400 "), Not(HasSubstr(">save<"))));
-}
-
-TEST(TimelinePicture, IsSmallHoweverManySpansThereAre) {
-    Timeline timeline{.steps = {0, 0}};
-    for (std::int32_t w = 0; w < 4; ++w) {
-        WorkerTimeline worker{.worker = WorkerId{w}};
-        worker.spans.push_back({0, {0ns, 50'000us}, engine::TurnKind::step});
-        for (std::int32_t i = 0; i < 50'000; ++i) {
-            const Nanoseconds begin = i * 1us;
-            worker.spans.push_back(
-                {0, {begin, begin + 500ns}, compute(schedule::Kind::forward, i)});
-            worker.spans.push_back({0,
-                                    {begin + 500ns, begin + 1us},
-                                    engine::Wait{engine::Awaited::message, WorkerId{0}}});
-        }
-        timeline.workers.push_back(std::move(worker));
-    }
-    EXPECT_LT(draw_svg(timeline, 1200).size(), 1'000'000U);
-}
-
-TEST(TimelinePicture, OfNothingIsAPictureToo) {
-    EXPECT_THAT(draw_svg(Timeline{}, 600), HasSubstr("</svg>"));
-    Timeline timeline;
-    timeline.workers.push_back({.worker = WorkerId{0}});
-    timeline.workers.front().spans.push_back({0, {5ns, 5ns}, engine::TurnKind::step});
-    EXPECT_EQ(count_of("nan", draw_svg(timeline, 600)), 0U);
-    EXPECT_THAT(table_of(shares_of(timeline)), HasSubstr("0.0"));
-}
-
-TEST(Times, AreSetsOfMoments) {
-    const Times one{{0ns, 10ns}, {20ns, 30ns}, {40ns, 41ns}};
-    const Times two{{5ns, 22ns}, {25ns, 26ns}, {41ns, 50ns}};
-    EXPECT_EQ(common(one, two), (Times{{5ns, 10ns}, {20ns, 22ns}, {25ns, 26ns}}));
-    EXPECT_EQ(common(two, one), common(one, two));
-    EXPECT_EQ(without(one, two), (Times{{0ns, 5ns}, {22ns, 25ns}, {26ns, 30ns}, {40ns, 41ns}}));
-    EXPECT_EQ(without(two, one), (Times{{10ns, 20ns}, {41ns, 50ns}}));
-    EXPECT_EQ(without(one, {}), one);
-    EXPECT_EQ(without({}, one), Times{});
-    EXPECT_EQ(united({{20ns, 25ns}, {0ns, 5ns}, {7ns, 7ns}, {5ns, 6ns}, {21ns, 22ns}}),
-              (Times{{0ns, 6ns}, {20ns, 25ns}}));
-    EXPECT_EQ(sum(one), 21ns);
 }
 
 TEST(WallOffset, LeadsFromAClockToTheTimeOfDay) {
