@@ -269,7 +269,7 @@ TimelineWhat what_of(std::string_view row, const Json& event) {
                                 WorkerId{number_of(arguments, "peer")}, number_of(arguments, "tag"),
                                 number<std::int64_t>(arguments.at("bytes"))};
     }
-    const std::string name = event.at("name").get<std::string>();
+    auto name = event.at("name").get<std::string>();
     if (row == "other") return name;
     return name == "evaluation" ? engine::TurnKind::evaluation : engine::TurnKind::step;
 }

@@ -46,7 +46,12 @@ constexpr std::array<Wording, 10> wordings{{{"exchange", "exchange"},
 class Picture {
   public:
     Picture(const Timeline& timeline, double width)
-        : timeline_{timeline}, right_{width - right_margin} {
+        : timeline_{timeline},
+          right_{width - right_margin},
+          pitch_{std::clamp(560 / static_cast<double>(rows()), 8.0, 46.0)},
+          bar_{pitch_ * 0.6},
+          strip_{pitch_ * 0.16},
+          bottom_{top + pitch_ * static_cast<double>(rows())} {
         std::optional<Interval> all;
         for (const WorkerTimeline& worker : timeline.workers) {
             for (const TimelineSpan& span : worker.spans) {
@@ -59,11 +64,6 @@ class Picture {
         shown_ = all.value_or(Interval{Nanoseconds{0}, Nanoseconds{0}});
         end_s_ = std::chrono::duration<double>(shown_.end - shown_.begin).count();
         unit_ = schedule::unit_for(end_s_);
-        const auto rows = static_cast<double>(std::max<std::size_t>(timeline.workers.size(), 1));
-        pitch_ = std::clamp(560 / rows, 8.0, 46.0);
-        bar_ = pitch_ * 0.6;
-        strip_ = pitch_ * 0.16;
-        bottom_ = top + pitch_ * rows;
     }
 
     /// Once.
@@ -82,6 +82,9 @@ class Picture {
     }
 
   private:
+    [[nodiscard]] std::size_t rows() const {
+        return std::max<std::size_t>(timeline_.workers.size(), 1);
+    }
     [[nodiscard]] double x(Nanoseconds time) const {
         const Nanoseconds span = shown_.end - shown_.begin;
         if (span.count() == 0) return left;
@@ -265,13 +268,13 @@ class Picture {
 
     const Timeline& timeline_;
     double right_;
+    double pitch_;   // from row to row
+    double bar_;     // height of a row's boxes
+    double strip_;   // of the waits below them, and of saves above
+    double bottom_;  // of the rows
     Interval shown_{};
     double end_s_ = 0;
     schedule::TimeUnit unit_{};
-    double pitch_ = 0;   // from row to row
-    double bar_ = 0;     // height of a row's boxes
-    double strip_ = 0;   // of the waits below them, and of saves above
-    double bottom_ = 0;  // of the rows
     std::size_t titles_ = 0;
     std::string turns_;
     std::map<std::string_view, std::string> paths_;
