@@ -122,9 +122,6 @@ rhizome_script_test(run_saves LABELS mpi failure TIMEOUT 900 UNLESS "${no_kills}
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/save_test.py
         $<TARGET_FILE:rhizome> $<$<TARGET_EXISTS:kill_at>:$<TARGET_FILE:kill_at>>)
 
-add_executable(write_state_stub tests/state/write_state_stub.cpp)
-target_include_directories(write_state_stub PRIVATE tests)
-target_link_libraries(write_state_stub PRIVATE rhizome_flags rhizome_state)
 
 set(no_h5py "${no_python}")
 if(rhizome_python AND NOT rhizome_h5py)
