@@ -216,6 +216,40 @@ std::vector<Key> optimizer_keys() {
     };
 }
 
+MaybeProblem read_steps(std::string_view text, std::optional<StepRange>& value) {
+    const auto wrong = Problem{"not a range of steps", "write FIRST-LAST, as 10-13, or none"};
+    if (text == "none") {
+        value.reset();
+        return std::nullopt;
+    }
+    const std::size_t dash = text.find('-');
+    std::int64_t first = 0;
+    std::int64_t last = 0;
+    if (dash == std::string_view::npos || read_whole(text.substr(0, dash), {0, count_max}, first) ||
+        read_whole(text.substr(dash + 1), {0, count_max}, last)) {
+        return wrong;
+    }
+    if (last < first) return Problem{"ends before it begins", "turn it round"};
+    value = {static_cast<std::int32_t>(first), static_cast<std::int32_t>(last)};
+    return std::nullopt;
+}
+
+Key make_timeline_key() {
+    return {
+        "timeline",
+        layout,
+        "none|FIRST-LAST",
+        "Steps, counted from 0, of which the run's folder gets a timeline of every worker, for "
+        "trace viewers and `rhizome-plan timeline`.",
+        [](RunConfig& config, std::string_view text) { return read_steps(text, config.timeline); },
+        [](const RunConfig& config) {
+            if (!config.timeline) return std::string{"none"};
+            return std::to_string(config.timeline->first) + "-" +
+                   std::to_string(config.timeline->last);
+        },
+        ""};
+}
+
 std::vector<Key> layout_keys() {
     return {
         path(
@@ -265,6 +299,7 @@ std::vector<Key> layout_keys() {
             [](auto& c) -> auto& { return c.from; }, "none"),
         whole("log.interval", layout, {1, count_max}, "Steps between two lines of progress.",
               [](auto& c) -> auto& { return c.log_interval; }),
+        make_timeline_key(),
     };
 }
 

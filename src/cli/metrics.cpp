@@ -106,7 +106,7 @@ void Metrics::on_step(const engine::StepResult& result) {
     const Nanoseconds now = clock_.now();
     const double took = seconds_of(now - last_step_);
     last_step_ = now;
-    const double tokens = static_cast<double>(tokens_per_step_);
+    const auto tokens = static_cast<double>(tokens_per_step_);
     write(line_of({{"event", "step"},
                    {"step", result.step.value()},
                    {"loss", result.loss},

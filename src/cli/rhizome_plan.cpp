@@ -5,6 +5,7 @@
 #include "cli/program.hpp"
 #include "cli/schedule_command.hpp"
 #include "cli/schedule_options.hpp"
+#include "cli/timeline_command.hpp"
 #include "cli/values.hpp"
 
 namespace rhizome::cli {
@@ -12,7 +13,7 @@ namespace {
 
 bool is_help(std::string_view word) { return word == "--help" || word == "-h"; }
 
-ExitCode plan(const Arguments& arguments, const Environment& /*environment*/, const Log& /*log*/) {
+ExitCode plan(const Arguments& arguments, const Environment& /*environment*/, const Log& log) {
     if (arguments.empty()) {
         write_all(STDERR_FILENO, plan_help_text());
         return ExitCode::bad_config;
@@ -25,17 +26,19 @@ ExitCode plan(const Arguments& arguments, const Environment& /*environment*/, co
         write_all(STDOUT_FILENO, version_text());
         return ExitCode::done;
     }
-    if (arguments.front() != "schedule") {
+    const bool timeline = arguments.front() == "timeline";
+    if (!timeline && arguments.front() != "schedule") {
         throw ConfigError{"`" + shown(arguments.front()) +
                           "` (no such command), `rhizome-plan --help` lists what there is"};
     }
     const Arguments rest{arguments.begin() + 1, arguments.end()};
     for (const std::string& word : rest) {
         if (!is_help(word)) continue;
-        write_all(STDOUT_FILENO, schedule_help_text());
+        write_all(STDOUT_FILENO, timeline ? timeline_help_text() : schedule_help_text());
         return ExitCode::done;
     }
-    write_all(STDOUT_FILENO, schedule_command(parse_schedule_options(rest)));
+    write_all(STDOUT_FILENO, timeline ? timeline_command(parse_timeline_options(rest), log)
+                                      : schedule_command(parse_schedule_options(rest)));
     return ExitCode::done;
 }
 

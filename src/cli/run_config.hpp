@@ -36,6 +36,13 @@ struct PaceConfig {
     friend bool operator==(const PaceConfig&, const PaceConfig&) = default;
 };
 
+/// Steps, counted from 0, both included.
+struct StepRange {
+    std::int32_t first = 0;
+    std::int32_t last = 0;
+    friend bool operator==(const StepRange&, const StepRange&) = default;
+};
+
 struct RunConfig {
     // --- mathematics: the weights after step k depend on these and on nothing else ---
     std::string model_size;  // the name that was given, or empty; `model` holds what it stands for
@@ -70,6 +77,7 @@ struct RunConfig {
     std::int32_t save_keep = 3;               // newest states
     std::int32_t save_keep_every = 0;         // and those of every so many steps; 0: none
     std::string from;                         // a state to begin with; empty: the initial one
+    std::optional<StepRange> timeline;        // that are recorded
 
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

@@ -1,8 +1,5 @@
 #include "cli/schedule_command.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "cli/output_file.hpp"
 #include "cli/values.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -286,29 +284,6 @@ std::string summary_of(const Subject& subject, const schedule::DryRun& run) {
     return text;
 }
 
-/// Whole or not there: written aside under a name that nobody has, then moved.
-void write_file(const std::string& path, const std::string& content) {
-    namespace fs = std::filesystem;
-    const auto refuse = [&](const std::string& reason) {
-        throw ConfigError{"--svg=" + shown(path) + " (" + reason + "), name another place"};
-    };
-    std::error_code error;
-    const fs::file_status status = fs::symlink_status(path, error);
-    if (fs::exists(status) && !fs::is_regular_file(status)) refuse("is no ordinary file");
-    std::string aside = path + ".XXXXXX";
-    const int descriptor = mkstemp(aside.data());
-    if (descriptor < 0) refuse("cannot be written");
-    const bool written = ::write(descriptor, content.data(), content.size()) ==
-                             static_cast<ssize_t>(content.size()) &&
-                         fchmod(descriptor, 0644) == 0;
-    const bool closed = close(descriptor) == 0;
-    if (written && closed) fs::rename(aside, path, error);
-    if (!written || !closed || error) {
-        fs::remove(aside, error);
-        refuse("cannot be written whole");
-    }
-}
-
 }  // namespace
 
 std::string schedule_command(const ScheduleOptions& options) {
@@ -325,7 +300,7 @@ std::string schedule_command(const ScheduleOptions& options) {
     const auto run =
         schedule::dry_run(subject.schedule, subject.costs, {&subject.table, &subject.owners});
     ENSURE(run.has_value());
-    if (!options.svg.empty()) write_file(options.svg, draw_svg(subject.schedule, *run));
+    if (!options.svg.empty()) write_file("--svg", options.svg, draw_svg(subject.schedule, *run));
     if (options.show == Show::text) return to_text(subject.schedule);
     std::string text;
     if (options.show == Show::drawing) {

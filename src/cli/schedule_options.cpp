@@ -183,17 +183,19 @@ ScheduleOptions parse_schedule_options(const Arguments& arguments) {
 }
 
 std::string plan_help_text() {
-    return R"(rhizome-plan - what a run would do, without running it
+    return R"(rhizome-plan - what a run would do, without running it, and what it did
 
 usage:
   rhizome-plan schedule [--KEY VALUE]...   makes, draws, checks and times a schedule
   rhizome-plan schedule --help             all keys
+  rhizome-plan timeline RUN [--svg FILE]   shows where the time of a run went
+  rhizome-plan timeline --help             how
   rhizome-plan --help                      this page
 
 example:
   rhizome-plan schedule --style zb-h1 --pipelines 4 --microbatches 8
 
-exit codes: 0 done, 1 a bug in rhizome, 2 something asked for is wrong
+exit codes: 0 done, 1 a bug in rhizome, 2 something asked for is wrong, 3 a timeline is damaged
 )";
 }
 

@@ -2,10 +2,13 @@
 
 #include <memory>
 
+#include "cli/metrics.hpp"
 #include "cli/preparation.hpp"
 #include "cli/progress.hpp"
+#include "cli/run_layout.hpp"
 #include "cli/run_states.hpp"
 #include "cli/start_agreement.hpp"
+#include "cli/timeline.hpp"
 #include "cli/values.hpp"
 #include "core/text.hpp"
 #include "engine/state_digest.hpp"
@@ -35,7 +38,6 @@ class Voice final : public engine::TrainObserver {
         progress_.on_evaluation(steps, loss);
     }
     void on_save(const engine::SaveEnd& end) {
-        if (!end.problem.empty()) return;  // a warning says it
         const double seconds = std::chrono::duration<double>(end.took).count();
         progress_.say(end.steps, "saved " + visible(end.path) + "  " +
                                      to_short(static_cast<double>(end.bytes)) + "B in " +
@@ -50,10 +52,20 @@ class Voice final : public engine::TrainObserver {
     Progress progress_;
 };
 
-/// For members that do not speak.
-class Silence final : public engine::TrainObserver {
-    void on_step(const engine::StepResult& /*result*/) override {}
-    void on_evaluation(std::int32_t /*steps*/, double /*loss*/) override {}
+/// Tells all of these the same; maybe there are none.
+class Observers final : public engine::TrainObserver {
+  public:
+    void add(engine::TrainObserver& observer) { all_.push_back(&observer); }
+
+    void on_step(const engine::StepResult& result) override {
+        for (engine::TrainObserver* each : all_) each->on_step(result);
+    }
+    void on_evaluation(std::int32_t steps, double loss) override {
+        for (engine::TrainObserver* each : all_) each->on_evaluation(steps, loss);
+    }
+
+  private:
+    std::vector<engine::TrainObserver*> all_;
 };
 
 /// The training of one worker, from its preparation to its exit code.
@@ -64,14 +76,16 @@ class Training {
     [[nodiscard]] ExitCode run();
 
   private:
+    void make_worker();
     void begin();
+    void watch();
     void make_saver(const std::string& folder, std::optional<std::int32_t> saved);
     void on_save(const engine::SaveEnd& end);
     [[nodiscard]] engine::TrainEnd train();
     [[nodiscard]] ExitCode end_in_order(const engine::TrainEnd& end);
     [[nodiscard]] ExitCode say_end(const engine::TrainEnd& end);
     void table(const std::vector<std::pair<std::string, std::string>>& extra);
-    void finish(ExitCode code, const std::string& reason);
+    void finish(ExitCode code, const std::string& reason, std::int32_t steps);
     [[nodiscard]] CommStatus agree_to_end();
     [[nodiscard]] std::string what_is_left() const;
     [[nodiscard]] std::string loss_text(CommStatus status, std::int32_t steps) const;
@@ -84,11 +98,13 @@ class Training {
     bool speaks_;
     std::shared_ptr<state::FileSystem> files_ = state::make_file_system();
     std::unique_ptr<Preparation> prepared_;
+    std::optional<TimelineFile> timeline_;
     std::optional<engine::Worker> worker_;
     std::optional<RunStates> states_;
     std::unique_ptr<engine::Background> background_;
     std::optional<engine::Saver> saver_;
     std::optional<Voice> voice_;
+    std::optional<Metrics> metrics_;
     std::int32_t first_step_ = 0;
 };
 
@@ -107,19 +123,50 @@ Training::Training(const TrainSettings& settings, world::World& world, const Log
         warn(config_, *prepared_, log);
         write_all(output, summary(config_, *prepared_));
     }
-    world::World& linked = prepared_->paced_world ? *prepared_->paced_world : world;
-    worker_.emplace(prepared_->computing(), prepared_->network, *prepared_->datasets.train,
-                    prepared_->datasets.validation.get(), linked, prepared_->plan,
-                    engine::WorkerConfig{
-                        .seed = config_.seed,
-                        .rows = config_.microbatch_size,
-                        .optimizer = config_.optimizer,
-                        .patience = patience,
-                        .begin = settings.folder ? engine::Begin::loaded : engine::Begin::initial,
-                        .pulse = settings.pulse});
+    make_worker();
     begin();
     if (speaks_) write_all(output, "\n");
-    if (speaks_) voice_.emplace(settings, prepared_->datasets, world.clock(), first_step_, output);
+    if (speaks_) watch();
+}
+
+void Training::make_worker() {
+    world::World& linked = prepared_->paced_world ? *prepared_->paced_world : world_;
+    if (settings_.folder && config_.timeline) {
+        timeline_.emplace(files_,
+                          TimelineFile::Config{.folder = settings_.folder->path(),
+                                               .steps = *config_.timeline,
+                                               .worker = world_.self(),
+                                               .members = world_.members(),
+                                               .wall_offset = wall_offset(world_.clock())},
+                          log_);
+    }
+    worker_.emplace(prepared_->computing(), prepared_->network, *prepared_->datasets.train,
+                    prepared_->datasets.validation.get(), linked, prepared_->plan,
+                    engine::WorkerConfig{.seed = config_.seed,
+                                         .rows = config_.microbatch_size,
+                                         .optimizer = config_.optimizer,
+                                         .patience = to_nanoseconds(config_.bounds.wait_s),
+                                         .begin = engine::Begin::loaded,
+                                         .pulse = settings_.pulse,
+                                         .recorder = timeline_ ? &*timeline_ : nullptr});
+}
+
+/// What the first member tells of the run.
+void Training::watch() {
+    voice_.emplace(settings_, prepared_->datasets, world_.clock(), first_step_, output_);
+    if (!settings_.folder) return;
+    metrics_.emplace(settings_.folder->path(), samples_per_step(config_) * config_.model.context,
+                     world_.clock(), log_);
+    const LayerTable& table = prepared_->network.table();
+    metrics_->on_start(
+        {.time = std::chrono::system_clock::now(),
+         .program = "rhizome " RHIZOME_VERSION,
+         .steps = config_.steps,
+         .steps_done = first_step_,
+         .workers = static_cast<std::int64_t>(world_.members().size()),
+         .mathematics = mathematics_digest(config_, prepared_->datasets.train_digest),
+         .fingerprint = prepared_->computing().fingerprint(),
+         .layout = layout_text(config_, prepared_->plan, costs_of(config_, table), table)});
 }
 
 /// Goes on from the newest state in the run's folder, or from the one that was named, or begins.
@@ -168,12 +215,22 @@ void Training::make_saver(const std::string& folder, std::optional<std::int32_t>
 }
 
 void Training::on_save(const engine::SaveEnd& end) {
-    if (voice_) voice_->on_save(end);
-    if (!end.problem.empty()) {
-        states_->note(end.steps, "save failed", end.problem);
-        log_.warn("state " + visible(end.path) + " was not saved (" + end.problem +
-                  "), the run goes on and older states are as they were");
+    const Nanoseconds now = world_.clock().now();
+    if (timeline_) timeline_->named("save", {now - end.took, now});
+    if (end.problem.empty()) {
+        if (voice_) voice_->on_save(end);
+        if (metrics_) {
+            metrics_->on_save({.steps = end.steps,
+                               .seconds = std::chrono::duration<double>(end.took).count(),
+                               .bytes = end.bytes,
+                               .path = end.path});
+        }
+        return;
     }
+    states_->note(end.steps, "save failed", end.problem);
+    if (metrics_) metrics_->on_failed_save(end.steps, end.problem);
+    log_.warn("state " + visible(end.path) + " was not saved (" + end.problem +
+              "), the run goes on and older states are as they were");
 }
 
 void Training::table(const std::vector<std::pair<std::string, std::string>>& extra) {
@@ -182,7 +239,8 @@ void Training::table(const std::vector<std::pair<std::string, std::string>>& ext
 
 /// Says once for the run how it ended: in its folder, where the first word holds and the launcher
 /// reads it, otherwise here.
-void Training::finish(ExitCode code, const std::string& reason) {
+void Training::finish(ExitCode code, const std::string& reason, std::int32_t steps) {
+    if (metrics_) metrics_->on_end(code, reason, steps);
     if (settings_.folder) {
         const world::Marked marked = settings_.folder->finish(code, reason);
         if (!marked.problem) return;
@@ -215,9 +273,10 @@ CommStatus Training::agree_to_end() { return worker_->agree(engine::vote::all).s
 /// The end of a run that trained to its end, or was stopped before it.
 ExitCode Training::end_in_order(const engine::TrainEnd& end) {
     const engine::DigestEnd digests = engine::gather_digests(*worker_, prepared_->network.table());
+    if (timeline_) timeline_->finish();  // before the last agreement: then all are there
     const CommStatus status = digests.status == CommStatus::ok ? agree_to_end() : digests.status;
     if (status != CommStatus::ok) {
-        finish(ExitCode::peer_lost, loss_text(status, end.steps_done));
+        finish(ExitCode::peer_lost, loss_text(status, end.steps_done), end.steps_done);
         return ExitCode::peer_lost;
     }
     if (speaks_ && settings_.print_digests) {
@@ -228,6 +287,7 @@ ExitCode Training::end_in_order(const engine::TrainEnd& end) {
         write_all(output_, text);
     }
     if (speaks_) table({{"weights", engine::digest_of(digests.chunks)}});
+    if (speaks_ && timeline_) merge_timelines(*files_, settings_.folder->path(), log_);
     return say_end(end);
 }
 
@@ -242,7 +302,7 @@ ExitCode Training::say_end(const engine::TrainEnd& end) {
         reason = "the run ended after " + counted(end.steps_done, "step") +
                  " (its last state could not be saved), " + what_is_left();
     }
-    if (speaks_) finish(code, reason);
+    if (speaks_) finish(code, reason, end.steps_done);
     return code;
 }
 
@@ -256,12 +316,12 @@ engine::TrainEnd Training::train() {
     loop.save_asked = [this] { return speaks_ && settings_.hears_save(); };
     loop.on_loss = [this](CommStatus status, std::int32_t steps_done) {
         table({});
-        finish(ExitCode::peer_lost, loss_text(status, steps_done));
+        finish(ExitCode::peer_lost, loss_text(status, steps_done), steps_done);
     };
-    Silence silence;
-    engine::TrainObserver& observer =
-        voice_ ? static_cast<engine::TrainObserver&>(*voice_) : silence;
-    return engine::train(*worker_, loop, observer);
+    Observers observers;
+    if (voice_) observers.add(*voice_);
+    if (metrics_) observers.add(*metrics_);
+    return engine::train(*worker_, loop, observers);
 }
 
 ExitCode Training::run() {
@@ -271,7 +331,7 @@ ExitCode Training::run() {
     } catch (const DivergedError& error) {
         // All workers are here: they know the same numbers.
         table({});
-        if (speaks_) finish(ExitCode::diverged, error.what());
+        if (speaks_) finish(ExitCode::diverged, error.what(), worker_->committed_steps());
         return ExitCode::diverged;
     }
 }

@@ -91,14 +91,14 @@ class Picture {
             add_row(w);
         }
         add_transfers();
-        const std::string axis = time_axis();
+        const std::string lines = axis();
         const std::string chart = memory();
         const std::string size = px(picture_width) + " " + px(height_);
         std::string svg = R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 )" + size +
                           R"(" width="100%" style="max-width: )" + px(picture_width) + "px\">\n" +
                           std::string{svg_style()} + R"(<rect fill="#fff" )" +
                           rect(0, 0, picture_width, height_) + "/>\n";
-        svg += caption() + legend() + bars + axis;
+        svg += caption() + legend() + bars + lines;
         for (const auto& [css, data] : lines_) svg += path(css, data);
         for (const auto& [look, data] : paths_) {
             svg += "<path class=\"" + std::string{word_of(look.kind)} + "\"" + opacity(look.turn) +
@@ -268,24 +268,9 @@ class Picture {
         return legend;
     }
 
-    [[nodiscard]] std::string time_axis() {
+    [[nodiscard]] std::string axis() {
         height_ = bottom_ + 34;
-        if (end_s_ <= 0) return "";
-        // The step is 1, 2 or 5 times a power of ten, so that there are five to fifteen.
-        const double span = end_s_ / unit_.seconds;
-        const double power = std::floor(std::log10(span / 6));
-        const double share = span / 6 / std::pow(10, power);
-        const double step = (share < 2 ? 1 : share < 5 ? 2 : 5) * std::pow(10, power);
-        std::string labels;
-        std::string lines;
-        for (int tick = 0; tick * step <= span * (1 + 1e-9); ++tick) {
-            const double at = x(tick * step * unit_.seconds);
-            lines += "M" + px(at) + " " + px(top - 4) + "V" + px(bottom_ + 4);
-            labels += text_at(at, bottom_ + 17, "small middle",
-                              to_fixed(tick * step, static_cast<int>(std::max(0.0, -power))));
-        }
-        return path("grid", lines) + labels +
-               text_at(left - 8, bottom_ + 17, "small end", "time in " + std::string{unit_.name});
+        return time_axis({left, right, top, bottom_}, end_s_, unit_);
     }
 
     [[nodiscard]] std::string row_names() const {

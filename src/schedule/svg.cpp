@@ -1,5 +1,8 @@
 #include "schedule/svg.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/text.hpp"
 
 namespace rhizome::schedule {
@@ -34,6 +37,9 @@ text { font: 11px sans-serif; fill: #222; }
 .gradient { stroke: #a8480d; }
 .ending { stroke: #666; stroke-dasharray: 3 2; stroke-width: 0.7; }
 .waiting { fill: #666; }
+.wait { fill: #c2373f; }
+.exchange { fill: #b9b4c9; }
+.step { stroke: #222; stroke-width: 0.8; stroke-dasharray: 2 2; fill: none; }
 .commit { fill: #222; }
 .update { fill: #7a3b9a; }
 .memory { fill: #cfd8e3; stroke: #5b6b80; stroke-width: 0.8; }
@@ -73,6 +79,27 @@ std::string to_text(double seconds, TimeUnit unit) {
     const double value = seconds / unit.seconds;
     const int digits = value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0;
     return trimmed(to_fixed(value, digits)) + " " + std::string{unit.name};
+}
+
+std::string time_axis(Frame frame, double end_s, TimeUnit unit) {
+    if (end_s <= 0) return "";
+    // The step is 1, 2 or 5 times a power of ten, so that there are five to fifteen.
+    const double span = end_s / unit.seconds;
+    const double power = std::floor(std::log10(span / 6));
+    const double share = span / 6 / std::pow(10, power);
+    const double step = (share < 2 ? 1 : share < 5 ? 2 : 5) * std::pow(10, power);
+    std::string labels;
+    std::string lines;
+    for (int tick = 0; tick * step <= span * (1 + 1e-9); ++tick) {
+        const double x =
+            frame.left + (frame.right - frame.left) * (tick * step * unit.seconds) / end_s;
+        lines += "M" + px(x) + " " + px(frame.top - 4) + "V" + px(frame.bottom + 4);
+        labels += text_at(x, frame.bottom + 17, "small middle",
+                          to_fixed(tick * step, static_cast<int>(std::max(0.0, -power))));
+    }
+    return path("grid", lines) + labels +
+           text_at(frame.left - 8, frame.bottom + 17, "small end",
+                   "time in " + std::string{unit.name});
 }
 
 std::string diamond(std::string_view css, double x, double y, double size) {

@@ -35,4 +35,13 @@ struct TimeUnit {
 [[nodiscard]] TimeUnit unit_for(double span_s);
 [[nodiscard]] std::string to_text(double seconds, TimeUnit unit);
 
+struct Frame {
+    double left;
+    double right;
+    double top;
+    double bottom;
+};
+/// Lines through the frame and numbers below it, from 0 at its left to that time at its right.
+[[nodiscard]] std::string time_axis(Frame frame, double end_s, TimeUnit unit);
+
 }  // namespace rhizome::schedule

@@ -191,7 +191,7 @@ Hdf5File::Hdf5File(std::int64_t reserved)
     const Handle creation = make_properties(H5P_FILE_CREATE);
     check_done(H5Pset_userblock(creation.id(), static_cast<hsize_t>(reserved)), "its header");
     // The same content is the same bytes.
-    check_done(H5Pset_obj_track_times(creation.id(), 0), "a file without times");
+    check_done(H5Pset_obj_track_times(creation.id(), false), "a file without times");
     file_ = Handle{H5Fcreate("state", H5F_ACC_TRUNC, creation.id(), access.id()), H5Fclose,
                    "a new file"};
 }

@@ -45,7 +45,7 @@ Handle make_creation(H5D_alloc_time_t when) {
     check_done(H5Pset_layout(creation.id(), H5D_CONTIGUOUS), "one piece");
     check_done(H5Pset_alloc_time(creation.id(), when), "its time");
     check_done(H5Pset_fill_time(creation.id(), H5D_FILL_TIME_NEVER), "no filling");
-    check_done(H5Pset_obj_track_times(creation.id(), 0), "no times");
+    check_done(H5Pset_obj_track_times(creation.id(), false), "no times");
     return creation;
 }
 
@@ -154,7 +154,7 @@ Handle make_text_type(std::size_t bytes) {
 
 Handle create_group(hid_t where, const std::string& name) {
     const Handle creation{H5Pcreate(H5P_GROUP_CREATE), H5Pclose, "properties"};
-    check_done(H5Pset_obj_track_times(creation.id(), 0), "no times");
+    check_done(H5Pset_obj_track_times(creation.id(), false), "no times");
     return {H5Gcreate2(where, name.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT), H5Gclose,
             "group " + name};
 }

@@ -47,7 +47,7 @@ VirtualTensor::VirtualTensor(const Shape& shape, DType type)
     }
     space_ = Handle{H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
                     H5Sclose, "a space"};
-    check_done(H5Pset_obj_track_times(properties_.id(), 0), "no times");
+    check_done(H5Pset_obj_track_times(properties_.id(), false), "no times");
     // Where a share is missing people shall see it.
     constexpr double nothing = std::numeric_limits<double>::quiet_NaN();
     check_done(H5Pset_fill_value(properties_.id(), H5T_NATIVE_DOUBLE, &nothing), "a filling");

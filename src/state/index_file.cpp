@@ -139,8 +139,8 @@ Image lay_out(const StateIndex& index) {
         const Whole whole_too = whole_tensors(index);
         std::span<const std::int32_t> writers = index.writer_of;
         for (std::int32_t t = 0; t < static_cast<std::int32_t>(index.table.tensors.size()); ++t) {
-            const std::string& name = index.table.tensors[static_cast<std::size_t>(t)].name;
-            const auto [layer_name, tensor_name] = split_name(name).value();
+            const auto [layer_name, tensor_name] =
+                layer_and_tensor(index.table.tensors[static_cast<std::size_t>(t)]);
             const Handle layer = has_link(tensors.id(), layer_name)
                                      ? open_group(tensors.id(), layer_name)
                                      : create_group(tensors.id(), layer_name);

@@ -96,7 +96,9 @@ struct FoundTensor {
     Handle group;
 };
 
-FoundTensor read_tensor(Handle group, const std::string& name) {
+FoundTensor read_tensor(Handle group, const std::string& layer_name, std::string_view own_name) {
+    std::string name = layer_name;
+    name.append("/").append(own_name);
     const std::string dtype = read_words(group.id(), "dtype");
     if (dtype != dtype_name(DType::f32) && dtype != dtype_name(DType::f64)) {
         throw Hdf5Error{name + " has an unknown dtype"};
@@ -114,7 +116,7 @@ std::vector<FoundTensor> find_tensors(const Hdf5File& file) {
     for (const std::string& layer_name : link_names(tensors.id())) {
         const Handle layer = open_group(tensors.id(), layer_name);
         for (const std::string& name : link_names(layer.id())) {
-            found.push_back(read_tensor(open_group(layer.id(), name), layer_name + "/" + name));
+            found.push_back(read_tensor(open_group(layer.id(), name), layer_name, name));
         }
     }
     std::sort(found.begin(), found.end(),

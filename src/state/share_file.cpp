@@ -73,7 +73,7 @@ Image lay_out(const StoredTable& table, std::int32_t steps, std::int32_t writer,
         const Handle tensors = create_group(file.id(), "tensors");
         for (const Group& group : groups) {
             const StoredTensor& tensor = table.tensors[static_cast<std::size_t>(group.tensor)];
-            const auto [layer_name, tensor_name] = split_name(tensor.name).value();
+            const auto [layer_name, tensor_name] = layer_and_tensor(tensor);
             const Handle layer = has_link(tensors.id(), layer_name)
                                      ? open_group(tensors.id(), layer_name)
                                      : create_group(tensors.id(), layer_name);

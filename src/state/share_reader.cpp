@@ -87,7 +87,7 @@ std::vector<FoundTensor> find_tensors(const Hdf5File& file, const StoredTable& t
     const Handle tensors = open_group(file.id(), "tensors");
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(table.tensors.size()); ++t) {
         const auto [layer_name, tensor_name] =
-            split_name(table.tensors[static_cast<std::size_t>(t)].name).value();
+            layer_and_tensor(table.tensors[static_cast<std::size_t>(t)]);
         if (!has_link(tensors.id(), layer_name)) continue;
         const Handle layer = open_group(tensors.id(), layer_name);
         if (!has_link(layer.id(), tensor_name)) continue;

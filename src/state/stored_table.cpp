@@ -50,6 +50,12 @@ std::optional<std::pair<std::string, std::string>> split_name(std::string_view n
     return std::pair{std::string{layer}, std::string{tensor}};
 }
 
+std::pair<std::string, std::string> layer_and_tensor(const StoredTensor& tensor) {
+    auto names = split_name(tensor.name);
+    ENSURE(names.has_value());
+    return std::move(*names);
+}
+
 std::optional<std::string> problem_of(const StoredTable& table) {
     if (table.chunk_elements < 1) return "chunks have no elements";
     std::set<std::string_view> owned;

@@ -15,6 +15,9 @@ namespace rhizome::state {
 /// underscores and hyphens with a slash between them, or a word is only dots.
 [[nodiscard]] std::optional<std::pair<std::string, std::string>> split_name(std::string_view name);
 
+/// Of a tensor in a table without problems.
+[[nodiscard]] std::pair<std::string, std::string> layer_and_tensor(const StoredTensor& tensor);
+
 /// Why this table cannot be stored, if it cannot.
 [[nodiscard]] std::optional<std::string> problem_of(const StoredTable& table);
 

@@ -11,7 +11,7 @@ namespace {
 
 class Verifier {
   public:
-    Verifier(FileSystem& files, const std::string& folder) : files_{files}, folder_{folder} {}
+    Verifier(FileSystem& files, std::string folder) : files_{files}, folder_{std::move(folder)} {}
 
     Verified run() {
         entries_ = files_.list(folder_);  // throws if there is no such folder

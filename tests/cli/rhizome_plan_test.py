@@ -3,6 +3,7 @@
     rhizome_plan_test.py PROGRAM
 """
 
+import json
 import os
 import re
 import subprocess
@@ -147,13 +148,127 @@ class Schedule(unittest.TestCase):
                 self.refuse(*arguments, parts=parts)
 
     def test_help_teaches(self):
-        for arguments in [["--help"], ["schedule", "--help"]]:
+        for arguments in [["--help"], ["schedule", "--help"], ["timeline", "--help"]]:
             result = run(*arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertIn("example", result.stdout)
             self.assertLessEqual(max(map(len, result.stdout.splitlines())), 100)
         self.assertEqual(run().returncode, 2)
         self.assertEqual(run("shedule").returncode, 2)
+
+
+def span(worker, category, name, begin, end, **arguments):
+    """An event of docs/WATCHING.md."""
+    return {"name": name, "cat": category, "ph": "X", "pid": worker + 1, "tid": 1, "ts": begin,
+            "dur": end - begin, "args": {**arguments, "step": 4}}
+
+
+def timeline(worker, origin, events, members=(0, 1)):
+    return {"otherData": {"format": "rhizome timeline", "version": 1, "first_step": 4, "last_step": 4,
+                          "origin_ns": origin, "members": list(members), "left_out": [[worker, 0]]},
+            "traceEvents": events}
+
+
+class Timeline(unittest.TestCase):
+    """Of a run of two workers, written by hand. The second began 100 microseconds later."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.run = Path(folder.name)
+        (self.run / "timeline").mkdir()
+        self.write(0, 10**18, [
+            span(0, "step", "step 4", 0, 1000),
+            span(0, "compute", "F0:0", 0, 250, kind="F", stage=0, microbatch=0),
+            span(0, "wait", "for 1", 250, 750, **{"for": "message", "peer": 1}),
+            span(0, "compute", "B0:0", 750, 1000, kind="B", stage=0, microbatch=0)])
+        self.write(1, 10**18 + 100_000, [
+            span(1, "step", "step 4", 0, 800),
+            span(1, "compute", "F1:0", 200, 400, kind="F", stage=1, microbatch=0),
+            span(1, "compute", "B1:0", 400, 600, kind="B", stage=1, microbatch=0),
+            span(1, "exchange", "C", 600, 800, kind="C")])
+
+    def write(self, worker, origin, events):
+        (self.run / "timeline" / f"worker-{worker:05}.json").write_text(
+            json.dumps(timeline(worker, origin, events), indent=1))
+
+    def accept(self, *arguments, warnings=0):
+        result = run("timeline", str(self.run), *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), warnings, result.stderr)
+        return result
+
+    def refuse(self, *arguments, code=2, parts=()):
+        result = run("timeline", *arguments)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        self.assertRegex(result.stderr, r"\Aerror: [^\n]*\(.+\), [^\n]+\n\Z")
+        for part in parts:
+            self.assertIn(part, result.stderr)
+
+    def test_shows_where_the_time_went(self):
+        shown = self.accept().stdout
+        self.assertIn("steps 4 to 4 of 2 workers", shown)
+        rows = {line.split()[0]: line for line in shown.splitlines()[2:]}
+        self.assertRegex(rows["0"], r" 25\.0 % +25\.0 % +0\.0 % +50\.0 % +0\.0 % +50\.0 %  worker 1 \(500 µs\)$")
+        self.assertRegex(rows["1"], r" 25\.0 % +25\.0 % +25\.0 % +0\.0 % +25\.0 % +50\.0 %$")
+
+    def test_puts_the_workers_together_on_one_clock(self):
+        for _ in range(2):  # again, in its place
+            self.accept()
+            whole = json.loads((self.run / "timeline.json").read_text())
+            spans = {(each["pid"], each["name"]): each["ts"] for each in whole["traceEvents"] if each["ph"] == "X"}
+            self.assertEqual(len(spans), 8)
+            self.assertEqual(spans[1, "F0:0"], 0)
+            self.assertEqual(spans[2, "F1:0"], 300)
+            self.assertEqual(whole["otherData"]["origin_ns"], 10**18)
+
+    def test_a_picture_is_well_formed_and_as_wide_as_asked_for(self):
+        file = self.run / "picture.svg"
+        self.accept("--svg", str(file), "--width=800")
+        root = xml.etree.ElementTree.parse(file).getroot()
+        self.assertTrue(root.get("viewBox").startswith("0 0 800 "))
+        titles = [each.text for each in root.iter() if each.tag.endswith("title")]
+        self.assertIn("F1:0 of step 4, 0.3 ms to 0.5 ms", titles)
+
+    def test_what_cannot_be_read_is_left_out_and_named(self):
+        (self.run / "timeline" / "worker-00001.json").write_text("{")
+        result = self.accept(warnings=1)
+        self.assertIn("worker-00001.json (is no JSON", result.stderr)
+        self.assertIn("of 1 worker\n", result.stdout)
+        (self.run / "timeline" / "worker-00001.json").unlink()
+        self.assertIn("worker-00001.json (is missing)", self.accept(warnings=1).stderr)
+        (self.run / "timeline" / "worker-00000.json").write_text("[]")
+        self.refuse(str(self.run), code=3, parts=["worker-00000.json"])
+
+    def test_hostile_files_end_soon(self):
+        file = self.run / "timeline" / "worker-00000.json"
+        for content in ["", "[" * 10**6, '{"otherData": {}}', "\0" * 1000]:
+            file.write_text(content)
+            self.accept(warnings=1)
+        file.unlink()
+        os.mkfifo(file)
+        self.accept(warnings=1)
+        self.write(1, 2**62, [span(1, "other", "<&\x1b>", 0, 9e12), span(1, "step", "<&>", 9e12, 9.1e12)])
+        svg = self.run / "picture.svg"
+        self.accept("--svg", str(svg), warnings=1)
+        xml.etree.ElementTree.parse(svg)
+
+    def test_bad_input(self):
+        empty = self.run / "empty"
+        empty.mkdir()
+        for arguments, parts in [
+            ([], ["which run"]),
+            (["--svg", "x"], ["which run"]),
+            ([str(empty)], ["has no timeline"]),
+            (["/nowhere"], ["has no timeline"]),
+            ([str(self.run), "more"], ["more"]),
+            ([str(self.run), "--width", "20"], ["--width=20", "600..20000"]),
+            ([str(self.run), "--width", "wide"], ["--width=wide"]),
+            ([str(self.run), "--hight", "3"], ["--hight"]),
+            ([str(self.run), "--svg", "/nowhere/picture.svg"], ["/nowhere/picture.svg"]),
+        ]:
+            with self.subTest(arguments):
+                self.refuse(*arguments, parts=parts)
 
 
 if __name__ == "__main__":

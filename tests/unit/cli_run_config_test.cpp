@@ -197,6 +197,7 @@ TEST(Digest, ChangesWithEveryMathematicsKeyAndWithNoLayoutKey) {
         {"evaluate.interval", "0"},
         {"evaluate.microbatches", "1"},
         {"log.interval", "1"},
+        {"timeline", "3-4"},
         {"device", "paced"},
         {"pipelines", "2x3"},
         {"parts", "2"},
@@ -337,6 +338,23 @@ TEST(Conflicts, KeepCountsWithinTheirIntegers) {
     EXPECT_EQ(message_of({.flags = {"--model.vocabulary=65536", "--model.channels=65535",
                                     "--model.heads=1", "--chunk_elements=8"}}),
               "");
+}
+
+TEST(TimelineKey, IsARangeOfStepsOrNone) {
+    const Key* key = find_key("timeline");
+    ASSERT_NE(key, nullptr);
+    RunConfig config;
+    EXPECT_EQ(key->print(config), "none");
+    ASSERT_FALSE(key->set(config, "0-2147483647"));
+    EXPECT_EQ(config.timeline, (StepRange{0, 2147483647}));
+    EXPECT_EQ(key->print(config), "0-2147483647");
+    for (const std::string_view wrong : {"", "3", "3-", "-3", "4-3", "3-4-5", "a-b", "3 - 4",
+                                         "-1-3", "0-2147483648", "all", "None"}) {
+        EXPECT_TRUE(key->set(config, wrong)) << wrong;
+        EXPECT_EQ(config.timeline, (StepRange{0, 2147483647})) << wrong;
+    }
+    ASSERT_FALSE(key->set(config, "none"));
+    EXPECT_FALSE(config.timeline.has_value());
 }
 
 }  // namespace
