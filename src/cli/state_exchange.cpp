@@ -47,7 +47,8 @@ void write_export(state::FileSystem& files, const std::string& to, state::StateR
 void remove_if_possible(state::FileSystem& files, const std::string& path) {
     try {
         files.remove_all(path);
-    } catch (const state::FileError&) {  // what hinders this hindered the writing, and is told
+    } catch (const state::FileError&) {
+        return;  // what hinders this hindered the writing, and that is told
     }
 }
 

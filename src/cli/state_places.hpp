@@ -21,7 +21,7 @@ struct Place {
 };
 
 /// Throws DataError if it is neither, ConfigError for an empty path.
-[[nodiscard]] Place find_place(state::FileSystem& files, const std::string& path);
+[[nodiscard]] Place find_place(state::FileSystem& files, const std::string& given);
 
 /// Index and structure of all shares are checked, and that every chunk is where it should be.
 /// Throws FileError where the folder cannot be listed.
@@ -35,7 +35,7 @@ struct Place {
 /// One state: the one that is named, or the newest whole one of a run, which is said then. Throws
 /// DataError if there is none.
 [[nodiscard]] std::string find_state(const std::shared_ptr<state::FileSystem>& files,
-                                     const std::string& path, const Log& log);
+                                     const std::string& given, const Log& log);
 
 /// Of a file, or of all files in a folder and those in it.
 [[nodiscard]] std::int64_t bytes_at(state::FileSystem& files, const std::string& path);

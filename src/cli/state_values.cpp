@@ -91,13 +91,14 @@ void Difference::add_one(double a, double b, std::int64_t element) {
 }
 
 std::string place_text(const Shape& shape, std::int64_t element) {
-    std::string text;
-    for (std::size_t d = shape.dimensions(); d-- > 0;) {
-        const std::string index = std::to_string(element % shape[d]);
-        element /= shape[d];
-        text = text.empty() ? index : index + ", " + text;
+    std::int64_t below = shape.elements();  // elements that one step along a dimension passes over
+    std::string text = "[";
+    for (std::size_t d = 0; d < shape.dimensions(); ++d) {
+        below /= shape[d];
+        if (d > 0) text += ", ";
+        text += std::to_string(element / below % shape[d]);
     }
-    return "[" + text + "]";
+    return text + "]";
 }
 
 }  // namespace rhizome::cli

@@ -15,7 +15,8 @@ class Aside {
     ~Aside() {
         try {
             files_.remove_all(path_);
-        } catch (const state::FileError&) {  // the next one of this name removes it
+        } catch (const state::FileError&) {
+            return;  // the next one of this name removes it
         }
     }
     Aside(const Aside&) = delete;
@@ -96,23 +97,22 @@ void check_target(state::FileSystem& files, const std::string& path) {
     }
 }
 
-void write_state(state::FileSystem& files, const std::string& given, const state::StateFacts& facts,
+void write_state(state::FileSystem& files, const std::string& path, const state::StateFacts& facts,
                  const state::StoredTable& table, const std::vector<TensorValues>& tensors) {
-    check_target(files, given);
-    const auto [folder, name] = split_path(given);
-    const std::string path = folder + "/" + name;
+    check_target(files, path);
+    const auto [folder, name] = split_path(path);
     const auto named = state::steps_of_name(name);
     if (named && *named != facts.steps) {
-        throw ConfigError{visible(given) + " (is a name for " + counted(*named, "step") +
+        throw ConfigError{visible(path) + " (is a name for " + counted(*named, "step") +
                           ", the state has " + std::to_string(facts.steps) + "), call it " +
                           state::state_name(facts.steps) + ", or something else"};
     }
     const Aside aside{files, folder + "/." + name + ".part"};
     try {
         write_aside(files, aside.path(), facts, table, tensors);
-        give_name(files, aside.path(), path);
+        give_name(files, aside.path(), folder + "/" + name);
     } catch (const state::FileError& error) {
-        throw ConfigError{visible(given) + " (cannot be written: " + visible(error.reason()) +
+        throw ConfigError{visible(path) + " (cannot be written: " + visible(error.reason()) +
                           "), see to its folder, or name another place"};
     }
 }

@@ -100,7 +100,8 @@ TEST(Help, TellsTheExitCodes) {
     const std::string help = help_text();
     for (const auto code :
          {ExitCode::done, ExitCode::our_fault, ExitCode::bad_config, ExitCode::bad_data,
-          ExitCode::diverged, ExitCode::peer_lost, ExitCode::stopped, ExitCode::unfinished}) {
+          ExitCode::diverged, ExitCode::peer_lost, ExitCode::stopped, ExitCode::unfinished,
+          ExitCode::unsaved, ExitCode::different}) {
         EXPECT_THAT(help, HasSubstr("\n  " + std::to_string(static_cast<int>(code)) + "  "));
     }
 }
