@@ -1,5 +1,5 @@
 # What `make install` brings: the programs, and what a reader and a job need beside them.
-foreach(program rhizome rhizome-plan)
+foreach(program rhizome rhizome-plan rhizome-state)
     if(TARGET ${program})
         install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()

@@ -22,6 +22,9 @@ rhizome_script_test(rhizome_program LABELS unit TIMEOUT 300 UNLESS "${no_python}
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_test.py
         $<TARGET_FILE:rhizome> ${PROJECT_SOURCE_DIR}/README.md "${RHIZOME_SANITIZE}")
 
+rhizome_script_test(rhizome_generate_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/generate_test.py $<TARGET_FILE:rhizome>)
+
 rhizome_script_test(rhizome_plan_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_plan_test.py
         $<TARGET_FILE:rhizome-plan>)
@@ -64,6 +67,9 @@ if(Ulfm_FOUND)
 endif()
 rhizome_script_test(run_processes LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/run_test.py
+        $<TARGET_FILE:run_stub> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+rhizome_script_test(run_words LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/run_words_test.py
         $<TARGET_FILE:run_stub> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
 
 if(Ulfm_FOUND)
@@ -119,3 +125,14 @@ rhizome_script_test(run_saves LABELS mpi failure TIMEOUT 900 UNLESS "${no_kills}
 add_executable(write_state_stub tests/state/write_state_stub.cpp)
 target_include_directories(write_state_stub PRIVATE tests)
 target_link_libraries(write_state_stub PRIVATE rhizome_flags rhizome_state)
+
+set(no_h5py "${no_python}")
+if(rhizome_python AND NOT rhizome_h5py)
+    set(no_h5py "there is no Python with h5py")
+endif()
+add_executable(state_stub tests/state/state_stub.cpp)
+target_include_directories(state_stub PRIVATE tests)
+target_link_libraries(state_stub PRIVATE rhizome_flags rhizome_state)
+rhizome_script_test(states_in_h5py LABELS unit failure TIMEOUT 120 UNLESS "${no_h5py}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/state/read_with_h5py_test.py
+        $<TARGET_FILE:state_stub>)

@@ -13,7 +13,8 @@ namespace {
 bool is_help(std::string_view word) { return word == "--help" || word == "-h"; }
 
 ConfigError unknown_command(const std::string& word) {
-    const std::vector<std::string> commands{"train", "run", "stop", "--help", "--version"};
+    const std::vector<std::string> commands{"train",    "run",    "stop",     "save",
+                                            "generate", "--help", "--version"};
     const auto meant = nearest(word, commands);
     return ConfigError{"`" + shown(word) + "` (no such command), " +
                        (meant ? "did you mean " + *meant + "?"
@@ -24,13 +25,17 @@ Command parse_train(const Arguments& arguments, const Environment& environment,
                     const ReadFile& read_file) {
     Arguments settings = arguments;
     const bool digests = std::erase(settings, std::string{digest_switch}) > 0;
-    const TakenFlags flags = take_flags(settings, {"folder", "columns"});
+    const TakenFlags flags = take_flags(settings, {"folder", "run", "columns"});
     Command command{.kind = Command::Kind::train};
     command.config = parse_run_config(flags.rest, environment, read_file);
     command.digests = digests;
     for (const Setting& setting : flags.taken) {
         if (setting.key == "folder") {
             command.folder = setting.value;
+            continue;
+        }
+        if (setting.key == "run") {
+            command.joins = setting.value;
             continue;
         }
         std::int64_t columns = 0;
@@ -66,6 +71,18 @@ Command parse_command_line(const Arguments& arguments, const Environment& enviro
         if (asks_for_help) return {Command::Kind::stop_help};
         Command command{.kind = Command::Kind::stop};
         command.stop = parse_stop_options(rest);
+        return command;
+    }
+    if (word == "generate") {
+        if (asks_for_help) return {Command::Kind::generate_help};
+        Command command{.kind = Command::Kind::generate};
+        command.generate = parse_generate_options(rest);
+        return command;
+    }
+    if (word == "save") {
+        if (asks_for_help) return {Command::Kind::save_help};
+        Command command{.kind = Command::Kind::save};
+        command.save = parse_save_options(rest);
         return command;
     }
     const bool version = word == "--version";

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include "cli/generate_options.hpp"
 #include "cli/options.hpp"
 #include "cli/run_command.hpp"
 #include "cli/run_config.hpp"
+#include "cli/save_command.hpp"
 #include "cli/stop_command.hpp"
 
 namespace rhizome::cli {
@@ -22,15 +24,22 @@ struct Command {
         run,
         stop_help,
         stop,
+        generate_help,
+        generate,
+        save_help,
+        save,
     };
     Kind kind = Kind::none;
     RunConfig config{};    // of train
-    std::string folder{};  // of train: the run's, made by `rhizome run`; empty: there is none
+    std::string folder{};  // of train: the run's; empty: there is none
+    std::string joins{};   // of train as a rank: the run of `rhizome run` that it belongs to
     bool digests = false;  // of train: print them
     /// Of train as a rank, whose output goes to a terminal of so many columns; 0: it does not.
     std::int32_t columns = 0;
     RunOptions run{};
     StopOptions stop{};
+    GenerateOptions generate{};
+    SaveOptions save{};
 };
 
 /// `arguments` are those after the program's name. Throws ConfigError.

@@ -65,10 +65,14 @@ std::string help_text() {
 usage:
   rhizome run -n RANKS [--KEY VALUE]...            train on many ranks, and survive losing some
   rhizome stop FOLDER                              end such a run in order
+  rhizome save FOLDER                              have it save a state
   rhizome train [--config FILE] [--KEY VALUE]...   train in this process
+  rhizome generate FROM --prompt TEXT              write text with what was trained
   rhizome train --help                             all keys, with ranges and defaults
   rhizome run --help                               how runs begin, end and are found again
   rhizome stop --help                              how long it waits, and then
+  rhizome save --help                              likewise
+  rhizome generate --help                          what the text begins with, and how to go on
   rhizome --help                                   this page
   rhizome --version                                the version
 
@@ -86,6 +90,7 @@ exit codes:
   6  ended early because somebody asked for it
   7  the run's processes are gone and left no word of how it ended
   8  ended as it should, but its last state could not be saved
+  9  two states were compared, and their values are not equal
 )";
 }
 
@@ -93,7 +98,10 @@ std::string train_help_text() {
     return R"(usage: rhizome train [--config FILE] [--digest] [--folder FOLDER] [--KEY VALUE]...
 
   --digest          prints a digest of every chunk of parameters and optimizer state at the end
-  --folder FOLDER   of a run that `rhizome run` has made; it gives it to its ranks
+  --folder FOLDER   of the run: not there yet, empty, or that of a run that has ended or died, which
+                    is taken over. Then Ctrl-C, SIGTERM and SIGHUP end the run in order, after the
+                    step under way (exit code 6; a second Ctrl-C kills it), and SIGUSR1 has it save
+                    a state; `rhizome stop` and `rhizome save` do the same from elsewhere
 
 Each key may be given in four places; the later wins over the earlier:
   1. its default
@@ -134,14 +142,16 @@ Starts `rhizome train` on that many ranks by means of mpirun, with all options t
 on when ranks are lost, and stays until the run has ended. Keys are those of `rhizome train --help`.
 
   -n N, --ranks N   1..65536
-  --folder FOLDER   of the run: must be empty or not there yet, and be seen by all hosts; default:
-                    a new one below runs/, named by the time
+  --folder FOLDER   of the run, seen by all hosts: not there yet, empty, or that of a run that has
+                    ended or died, which is taken over; default: a new one below runs/, named by
+                    the time
   --mpirun PATH     of an Open MPI with ULFM; default: RHIZOME_MPIRUN, then the one that this
                     program was built with
 
 Ctrl-C, SIGTERM and SIGHUP end the run in order, after the step under way (exit code 6); a second
 Ctrl-C kills it. A killed mpirun ends nothing: the ranks go on, and are waited for. If this program
-is killed as well, `rhizome stop FOLDER` ends them. What the ranks print passes through unchanged.
+is killed as well, `rhizome stop FOLDER` ends them. SIGUSR1 has the run save a state after the step
+under way, like `rhizome save FOLDER`. What the ranks print passes through unchanged.
 
 In the folder, `finished` says how the run ended, and that is the exit code. `rhizome --help` lists
 them.
@@ -165,6 +175,22 @@ exit codes:
   0  the run has ended, now or before
   2  the command line is wrong, there is no run in FOLDER, or it cannot be written
   7  the run's processes are gone and left no word of how it ended, or it may go on on other hosts
+)";
+}
+
+std::string save_help_text() {
+    return R"(usage: rhizome save FOLDER [--within SECONDS]
+
+Has a run save a state after the step under way, and waits until a state is there that is newer than
+all before. The run goes on.
+
+  FOLDER             of the run, as `rhizome run` tells it when it begins
+  --within SECONDS   in (0, 1e6]; default: 600
+
+exit codes:
+  0  a newer state is there
+  2  the command line is wrong, there is no run in FOLDER, or it cannot be written
+  7  no newer state came in that time, or the run has ended without one
 )";
 }
 

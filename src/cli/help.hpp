@@ -10,6 +10,7 @@ namespace rhizome::cli {
 [[nodiscard]] std::string train_help_text();
 [[nodiscard]] std::string run_help_text();
 [[nodiscard]] std::string stop_help_text();
+[[nodiscard]] std::string save_help_text();
 [[nodiscard]] std::string version_text();
 
 }  // namespace rhizome::cli

@@ -41,6 +41,7 @@ class Signals {
             }
         }
         sigaddset(&wanted, SIGCHLD);
+        sigaddset(&wanted, SIGUSR1);
         static_cast<void>(std::signal(SIGCHLD, SIG_DFL));
         ENSURE(sigprocmask(SIG_BLOCK, &wanted, &before_) == 0);
         descriptor_ = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -103,6 +104,7 @@ class Launcher {
 
   private:
     void hear(int signal);
+    void pass_save_word_on() const;
     void reap();
     void tell_that_mpirun_is_gone();
     [[nodiscard]] bool somebody_lives() const;
@@ -191,6 +193,7 @@ ExitCode Launcher::stay() {
 
 void Launcher::hear(int signal) {
     if (signal == SIGCHLD) return;  // all it had to do is done: it woke us
+    if (signal == SIGUSR1) return pass_save_word_on();
     if (asked_) {
         kill_asked_ = kill_asked_ || signal == SIGINT;
         return;
@@ -202,6 +205,15 @@ void Launcher::hear(int signal) {
         return;
     }
     log_.info("the run ends after this step; interrupt again to kill it");
+}
+
+void Launcher::pass_save_word_on() const {
+    if (const auto problem = folder_.ask_to_save()) {
+        log_.error("the save word cannot be written to " + folder_.path() + " (" +
+                   problem.message() + "), no state is saved because of it");
+        return;
+    }
+    log_.info("a state is saved after this step");
 }
 
 void Launcher::reap() {

@@ -1,6 +1,6 @@
 // Starts the processes of a run and stays with them until it has ended. What holds: one Ctrl-C ends
-// a run in order, a second one at once; the exit code is the run's own; nothing is left on this
-// host.
+// a run in order, a second one at once; SIGUSR1 has a state saved; the exit code is the run's own;
+// nothing is left on this host.
 //
 // mpirun cannot be asked for any of this. A signal would make it end the ranks in the middle of a
 // step, its exit code says nothing after a loss, and ranks outlive it. So it gets a session of its

@@ -4,17 +4,14 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <system_error>
+#include <utility>
 
 #include "cli/keys.hpp"
 #include "core/error.hpp"
 
 namespace rhizome::cli {
 namespace {
-
-/// Where each key that was given stands; of several places the one that won.
-using Places = std::map<std::string, std::string, std::less<>>;
 
 void apply(const Setting& setting, RunConfig& config, Places& places) {
     const Key* key = find_key(setting.key);
@@ -51,11 +48,12 @@ std::string places_of(const std::vector<std::string>& keys, const Places& places
 
 }  // namespace
 
-RunConfig parse_run_config(const Arguments& arguments, const Environment& environment,
-                           const ReadFile& read_file) {
+GivenConfig parse_given_config(const WeakestText& weakest, const Arguments& arguments,
+                               const Environment& environment, const ReadFile& read_file) {
     std::vector<Setting> flags = flag_settings(arguments, train_flags());
     RunConfig config;
     Places places;
+    apply_source(file_settings(weakest.where, weakest.text), config, places);
     const auto file = std::find_if(flags.begin(), flags.end(),
                                    [](const Setting& flag) { return flag.key == "config"; });
     if (file != flags.end()) {
@@ -65,14 +63,42 @@ RunConfig parse_run_config(const Arguments& arguments, const Environment& enviro
     }
     apply_source(environment_settings(environment), config, places);
     apply_source(flags, config, places);
+    if (!places.contains("optimizer.decay_steps")) config.optimizer.decay_steps = config.steps;
+    if (!config.data.validation.empty()) config.data.validation_share = 0;
+    return {std::move(config), std::move(places)};
+}
 
-    if (config.data.train.empty()) {
+void refuse_conflicts(const RunConfig& config, const Places& places) {
+    if (const auto conflict = find_conflict(config)) {
+        throw ConfigError{conflict->message + places_of(conflict->keys, places)};
+    }
+}
+
+RunConfig parse_run_config(const Arguments& arguments, const Environment& environment,
+                           const ReadFile& read_file) {
+    GivenConfig given = parse_given_config({}, arguments, environment, read_file);
+    if (given.config.data.train.empty()) {
         throw ConfigError{
             "data.train (no training data is named), write --data.train FILE, "
             "RHIZOME_DATA_TRAIN=FILE, or data.train = FILE in the configuration"};
     }
-    if (!places.contains("optimizer.decay_steps")) config.optimizer.decay_steps = config.steps;
-    if (!config.data.validation.empty()) config.data.validation_share = 0;
+    refuse_conflicts(given.config, given.places);
+    return std::move(given.config);
+}
+
+RunConfig parse_mathematics(const std::string& where, std::string_view text) {
+    const std::vector<Setting> settings = file_settings(where, text);
+    RunConfig config;
+    Places places;
+    apply_source(settings, config, places);
+    for (const Key& key : keys()) {
+        const bool wanted = key.kind == KeyKind::mathematics;
+        if (key.name == size_key || wanted == places.contains(key.name)) continue;
+        throw ConfigError{shown(where) + ": " + key.name +
+                          (wanted ? " (is missing), give all keys that decide the weights"
+                                  : " (decides no weights), leave it out")};
+    }
+    config.steps = 1;  // how many there were is not known here, and no conflict
     if (const auto conflict = find_conflict(config)) {
         throw ConfigError{conflict->message + places_of(conflict->keys, places)};
     }

@@ -4,9 +4,13 @@
 #include <algorithm>
 
 #include "cli/command_line.hpp"
+#include "cli/generate_command.hpp"
 #include "cli/help.hpp"
 #include "cli/program.hpp"
 #include "cli/run_command.hpp"
+#include "cli/run_words.hpp"
+#include "cli/save_command.hpp"
+#include "cli/start_agreement.hpp"
 #include "cli/stop_command.hpp"
 #include "cli/train_command.hpp"
 #include "core/clock.hpp"
@@ -39,9 +43,7 @@ world::Variable variables_of(const Environment& environment) {
 }
 
 TrainSettings settings_of(const Command& command) {
-    TrainSettings settings{.config = command.config, .print_digests = command.digests};
-    if (!command.folder.empty()) settings.folder = world::RunFolder::open(command.folder);
-    return settings;
+    return {.config = command.config, .print_digests = command.digests};
 }
 
 ExitCode train_alone(const Command& command, const world::Variable& variable, const Log& log) {
@@ -49,14 +51,36 @@ ExitCode train_alone(const Command& command, const world::Variable& variable, co
     const auto world = world::make_solo_world();
     TrainSettings settings = settings_of(command);
     settings.screen = screen_of(STDOUT_FILENO);
-    return train_command(settings, *world, log, STDOUT_FILENO);
+    if (command.folder.empty()) return train_command(settings, *world, log, STDOUT_FILENO);
+
+    const auto& folder = settings.folder.emplace(world::RunFolder::make(command.folder));
+    warn_without_lock(folder, log);
+    record(folder, "rank.0", getpid(), log);
+    SignalWords words{folder, log};
+    settings.stop_asked = [&words] { return words.stop_asked(); };
+    settings.save_asked = [&words] { return words.save_asked(); };
+    return with_last_word(folder, log,
+                          [&] { return train_command(settings, *world, log, STDOUT_FILENO); });
 }
 
-void record(const world::RunFolder& folder, const std::string& name, pid_t pid, const Log& log) {
-    if (const std::error_code problem = folder.record_process(name, pid)) {
-        log.warn(name + " could not be written to " + folder.path() + " (" + problem.message() +
-                 "), so nobody can end it by force");
-    }
+/// For ranks of an mpirun that no `rhizome run` started: the first of them makes the folder.
+world::RunFolder begin_together(world::World& world, const Command& command,
+                                const world::Variable& variable, const Log& log) {
+    const Nanoseconds patience = to_nanoseconds(command.config.bounds.wait_s);
+    const std::string run = variable("PMIX_NAMESPACE").value_or("");
+    const bool first = world.self() == world.members().front();
+    using MaybeFolder = std::optional<world::RunFolder>;
+    MaybeFolder folder = agree_to_start(world, patience, [&] {
+        return first ? MaybeFolder{world::RunFolder::make(command.folder, run)} : std::nullopt;
+    });
+    if (first) warn_without_lock(*folder, log);
+    return *agree_to_start(world, patience, [&] {
+        return first ? std::move(folder) : MaybeFolder{world::RunFolder::join(command.folder, run)};
+    });
+}
+
+std::string rank_name(const world::Variable& variable) {
+    return "rank." + variable("PMIX_RANK").value_or("?");
 }
 
 ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Command& command,
@@ -80,9 +104,17 @@ ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Comman
     const auto local = parse_integer(variable("OMPI_COMM_WORLD_LOCAL_SIZE").value_or("1"));
     settings.ranks_on_host =
         static_cast<std::int32_t>(std::clamp<std::int64_t>(local.value_or(1), 1, ranks));
-    const ExitCode code = train_command(settings, *world, log, STDOUT_FILENO);
-    rank_end().has_word = settings.folder && settings.folder->finished();
-    return code;
+    const auto train = [&] { return train_command(settings, *world, log, STDOUT_FILENO); };
+    if (command.folder.empty()) return train();
+    if (settings.folder) {
+        const ExitCode code = train();
+        rank_end().has_word = settings.folder->finished().has_value();
+        return code;
+    }
+    const auto& folder = settings.folder.emplace(begin_together(*world, command, variable, log));
+    record(folder, rank_name(variable), getpid(), log);
+    const bool speaks = world->self() == world->members().front();
+    return speaks ? with_last_word(folder, log, train) : train();
 }
 
 ExitCode train_as_rank(const Command& command, const world::Variable& variable, const Log& log) {
@@ -91,16 +123,19 @@ ExitCode train_as_rank(const Command& command, const world::Variable& variable, 
     const auto pulse = world::split_into_watched_rank(
         {.stopped = to_nanoseconds(bounds.stopped_s), .stuck = to_nanoseconds(bounds.stuck_s)});
     rank_end().is_rank = true;
-    if (settings.folder) {
-        record(*settings.folder, "rank." + variable("PMIX_RANK").value_or("?"), getpid(), log);
-    }
+    if (command.joins.empty()) return train_on_mpi(settings, *pulse, command, variable, log);
+
+    // By this process and not by its proxy or watch, which live longer. Before MPI is started,
+    // where many a rank was stuck.
+    const auto& folder =
+        settings.folder.emplace(world::RunFolder::join(command.folder, command.joins));
+    record(folder, rank_name(variable), getpid(), log);
     try {
         return train_on_mpi(settings, *pulse, command, variable, log);
     } catch (const UserError& error) {
-        if (!settings.folder) throw;
         const std::string text{error.what()};
-        if (!text.empty() && settings.folder->finish(error.code(), text).problem) throw;
-        rank_end().has_word = settings.folder->finished().has_value();
+        if (!text.empty() && folder.finish(error.code(), text).problem) throw;
+        rank_end().has_word = folder.finished().has_value();
         throw UserError{error.code(), ""};  // the launcher says it
     }
 }
@@ -138,6 +173,16 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
             return ExitCode::done;
         case Command::Kind::stop:
             return stop_command(command.stop, log);
+        case Command::Kind::generate_help:
+            write_all(STDOUT_FILENO, generate_help_text());
+            return ExitCode::done;
+        case Command::Kind::generate:
+            return generate_command(command.generate, log, STDOUT_FILENO);
+        case Command::Kind::save_help:
+            write_all(STDOUT_FILENO, save_help_text());
+            return ExitCode::done;
+        case Command::Kind::save:
+            return save_command(command.save, log);
     }
     ENSURE(false);
 }

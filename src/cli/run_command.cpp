@@ -10,6 +10,7 @@
 #include "cli/launch.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_layout.hpp"
+#include "cli/run_words.hpp"
 #include "cli/values.hpp"
 #include "world/run_folder.hpp"
 
@@ -83,7 +84,7 @@ RunOptions parse_run_options(const Arguments& arguments, const Environment& envi
 
 std::vector<std::string> mpirun_command(const RunOptions& options, const BuiltInMpi& built_in,
                                         const Environment& environment, const std::string& program,
-                                        const std::string& folder) {
+                                        const RunPlace& place) {
     if (built_in.options.empty()) {
         throw ConfigError{
             "rhizome run (this program was built without an Open MPI with ULFM), build it with "
@@ -97,8 +98,8 @@ std::vector<std::string> mpirun_command(const RunOptions& options, const BuiltIn
     for (const Setting& setting : environment_settings(environment)) {
         command.insert(command.end(), {"-x", setting.where});
     }
-    command.insert(command.end(),
-                   {"-n", std::to_string(options.ranks), program, "train", "--folder=" + folder});
+    command.insert(command.end(), {"-n", std::to_string(options.ranks), program, "train",
+                                   "--folder=" + place.folder, "--run=" + place.run});
     command.insert(command.end(), options.train.begin(), options.train.end());
     if (const Screen screen = screen_of(STDOUT_FILENO); screen.kind == Screen::Kind::terminal) {
         command.push_back("--columns=" + std::to_string(screen.columns));
@@ -110,15 +111,16 @@ ExitCode run_command(const RunOptions& options, const Environment& environment, 
     const BuiltInMpi built_in{RHIZOME_MPIRUN, RHIZOME_MPI_OPTIONS};
     const std::string program = program_path();
     // Before the folder is made: a mistake leaves nothing behind.
-    static_cast<void>(mpirun_command(options, built_in, environment, program, ""));
+    static_cast<void>(mpirun_command(options, built_in, environment, program, {}));
     const world::RunFolder folder =
         options.folder.empty()
             ? world::RunFolder::make_below(std::string{folders}, std::chrono::system_clock::now())
             : world::RunFolder::make(options.folder);
-    LaunchPlan plan{
-        .command = mpirun_command(options, built_in, environment, program, folder.path()),
-        .environment = environment,
-        .grace = grace};
+    warn_without_lock(folder, log);
+    LaunchPlan plan{.command = mpirun_command(options, built_in, environment, program,
+                                              {folder.path(), folder.run()}),
+                    .environment = environment,
+                    .grace = grace};
     if (geteuid() == 0) {  // Open MPI wants to be told twice
         for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
             plan.environment.insert(plan.environment.begin(), {name, "1"});

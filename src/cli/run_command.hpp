@@ -31,13 +31,19 @@ struct BuiltInMpi {
                                            const Environment& environment,
                                            const ReadFile& read_file);
 
-/// mpirun and all its words. `program` is this one, `folder` the run's. Throws ConfigError if there
-/// is no MPI to start it with.
+/// Where a run is, and which one: what its ranks have to know to join it.
+struct RunPlace {
+    std::string folder;
+    std::string run;
+};
+
+/// mpirun and all its words. `program` is this one. Throws ConfigError if there is no MPI to start
+/// it with.
 [[nodiscard]] std::vector<std::string> mpirun_command(const RunOptions& options,
                                                       const BuiltInMpi& built_in,
                                                       const Environment& environment,
                                                       const std::string& program,
-                                                      const std::string& folder);
+                                                      const RunPlace& place);
 
 /// Makes the folder, starts the run, stays with it to its end and returns its exit code.
 [[nodiscard]] ExitCode run_command(const RunOptions& options, const Environment& environment,

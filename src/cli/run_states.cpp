@@ -1,9 +1,8 @@
 #include "cli/run_states.hpp"
 
 #include <chrono>
-#include <map>
-#include <sstream>
 
+#include "cli/key_lines.hpp"
 #include "cli/start_agreement.hpp"
 #include "engine/stored_values.hpp"
 #include "engine/tell.hpp"
@@ -14,16 +13,6 @@ namespace {
 std::string now_text() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return state::utc_text(std::chrono::duration_cast<std::chrono::seconds>(now).count());
-}
-
-std::map<std::string, std::string> parse_lines(const std::string& text) {
-    std::map<std::string, std::string> values;
-    std::istringstream lines{text};
-    for (std::string line; std::getline(lines, line);) {
-        const std::size_t equals = line.find(" = ");
-        if (equals != std::string::npos) values[line.substr(0, equals)] = line.substr(equals + 3);
-    }
-    return values;
 }
 
 bool is_first(engine::Worker& worker) {
@@ -53,8 +42,8 @@ RunIdentity identity_of(const RunConfig& config, const data::Datasets& datasets,
 
 std::vector<std::string> differences(const state::StateFacts& facts, const RunIdentity& identity) {
     std::vector<std::string> found;
-    const auto there = parse_lines(facts.mathematics);
-    const auto here = parse_lines(identity.mathematics);
+    const auto there = parse_key_lines(facts.mathematics);
+    const auto here = parse_key_lines(identity.mathematics);
     for (const auto& [key, value] : here) {
         const auto other = there.find(key);
         const std::string its = other == there.end() ? "not there" : other->second;
@@ -63,7 +52,10 @@ std::vector<std::string> differences(const state::StateFacts& facts, const RunId
     for (const auto& [key, value] : there) {
         if (!here.contains(key)) found.push_back(key + " = " + value + ", here unknown");
     }
-    if (facts.data_digest != identity.data_digest) found.emplace_back("other training data");
+    // Imported weights have seen no data of a run.
+    const bool any_data = !facts.data_digest.empty();
+    if (any_data && facts.data_digest != identity.data_digest)
+        found.emplace_back("other training data");
     return found;
 }
 
@@ -91,7 +83,8 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
         }
         engine::StoredValues values{reader, table_};
         worker.load(values, facts.steps);
-        if (facts.fingerprint != identity_.fingerprint && is_first(worker)) {
+        const bool computed = !facts.fingerprint.empty();  // imported ones are not
+        if (computed && facts.fingerprint != identity_.fingerprint && is_first(worker)) {
             log_.warn("the state was made by " + visible(facts.fingerprint) +
                       ", which is not what computes here: from here on the last bits of the "
                       "weights may not be those of a run that had stayed there");

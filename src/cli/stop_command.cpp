@@ -1,29 +1,17 @@
 #include "cli/stop_command.hpp"
 
-#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
 
-#include "cli/values.hpp"
+#include "cli/folder_options.hpp"
 #include "world/process_table.hpp"
 #include "world/run_folder.hpp"
 
 namespace rhizome::cli {
 namespace {
 
-constexpr Nanoseconds look = std::chrono::milliseconds{50};
 constexpr Nanoseconds kill_max = std::chrono::seconds{10};  // a process inside the kernel dies late
-constexpr RealRange seconds_range{"in (0, 1e6]", [](double x) { return x > 0 && x <= 1e6; }};
-
-Nanoseconds read_seconds(const std::string& text) {
-    double seconds = 0;
-    if (const auto problem = read_real(text, seconds_range, seconds)) {
-        throw ConfigError{"--within=" + shown(text) + " (" + problem->reason + "), " +
-                          problem->hint};
-    }
-    return to_nanoseconds(seconds);
-}
 
 std::string listed(const std::set<std::string>& names) {
     std::string list;
@@ -41,7 +29,7 @@ class Stopper {
         while (clock_.now() < deadline) {
             if (workers().empty() && folder_.finished()) return;
             if (folder_.living().empty() && folder_.other_hosts().empty()) return;
-            std::this_thread::sleep_for(look);
+            std::this_thread::sleep_for(folder_look);
         }
     }
 
@@ -60,7 +48,7 @@ class Stopper {
                 world::kill_process(process.pid, process.started);
                 killed.insert(process.name);
             }
-            std::this_thread::sleep_for(look);
+            std::this_thread::sleep_for(folder_look);
         }
         log_.warn("killed: " + listed(killed));
     }
@@ -99,35 +87,11 @@ class Stopper {
 }  // namespace
 
 StopOptions parse_stop_options(const Arguments& arguments) {
-    StopOptions options;
-    std::optional<std::string> within;
-    bool now = false;
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-        const std::string& word = arguments[i];
-        constexpr std::string_view within_equals = "--within=";
-        if (word == "--now") {
-            now = true;
-        } else if (word == "--within" || word.starts_with(within_equals)) {
-            if (within) throw ConfigError{"--within (given before), keep one"};
-            const bool adjacent = word != "--within";
-            if (!adjacent && ++i == arguments.size()) {
-                throw ConfigError{"--within (has no value), write --within SECONDS"};
-            }
-            within = adjacent ? word.substr(within_equals.size()) : arguments[i];
-        } else if (word.starts_with('-')) {
-            throw ConfigError{"`" + shown(word) +
-                              "` (no such flag), `rhizome stop --help` lists all"};
-        } else if (word.empty() || !options.folder.empty()) {
-            throw ConfigError{"`" + shown(word) + "` (one run's folder is wanted), name just one"};
-        } else {
-            options.folder = word;
-        }
-    }
-    if (options.folder.empty()) {
-        throw ConfigError{"rhizome stop (which run?), name its folder: rhizome stop FOLDER"};
-    }
-    if (within && now) throw ConfigError{"--now (beside --within), keep one"};
-    if (within) options.within = read_seconds(*within);
+    const FolderOptions given = parse_folder_options("stop", arguments, {"--now"});
+    StopOptions options{.folder = given.folder};
+    const bool now = !given.switches.empty();
+    if (given.within && now) throw ConfigError{"--now (beside --within), keep one"};
+    if (given.within) options.within = *given.within;
     if (now) options.within = Nanoseconds{0};
     return options;
 }

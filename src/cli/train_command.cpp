@@ -252,9 +252,8 @@ engine::TrainEnd Training::train() {
                                  .evaluate_interval = config_.evaluate_interval,
                                  .saver = saver_ ? &*saver_ : nullptr,
                                  .save_interval = config_.save_interval};
-    loop.stop_asked = [this] {
-        return speaks_ && settings_.folder && settings_.folder->stop_asked();
-    };
+    loop.stop_asked = [this] { return speaks_ && settings_.hears_stop(); };
+    loop.save_asked = [this] { return speaks_ && settings_.hears_save(); };
     loop.on_loss = [this](CommStatus status, std::int32_t steps_done) {
         table({});
         finish(ExitCode::peer_lost, loss_text(status, steps_done));
@@ -278,6 +277,16 @@ ExitCode Training::run() {
 }
 
 }  // namespace
+
+bool TrainSettings::hears_stop() const {
+    if (stop_asked) return stop_asked();
+    return folder && folder->stop_asked();
+}
+
+bool TrainSettings::hears_save() const {
+    if (save_asked) return save_asked();
+    return folder && folder->take_save_word();
+}
 
 ExitCode train_command(const TrainSettings& settings, world::World& world, const Log& log,
                        int output) {

@@ -22,6 +22,13 @@ struct TrainSettings {
     Screen screen{};                           // that `output` leads to
     std::int32_t ranks_on_host = 1;            // share its memory
     std::function<void()> pulse = [] {};       // shows that the worker is alive
+    /// Whether the run is to end, or to save a state, after the step under way: asked between any
+    /// two, of the first member alone, which thereby has heard it. Empty: the folder's words.
+    std::function<bool()> stop_asked{};
+    std::function<bool()> save_asked{};
+
+    [[nodiscard]] bool hears_stop() const;
+    [[nodiscard]] bool hears_save() const;
 };
 
 /// Text for people goes to the descriptor `output`. Throws UserError; an error that every worker

@@ -22,6 +22,7 @@ enum class ExitCode : std::uint8_t {
     stopped = 6,     // ended early because somebody asked for it
     unfinished = 7,  // the run's processes are gone and left no word of how it ended
     unsaved = 8,     // ended as it should, but its last state could not be saved
+    different = 9,   // two states were compared, and their values are not equal
 };
 
 /// Something outside this program is wrong, and somebody can mend it.

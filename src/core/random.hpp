@@ -32,7 +32,11 @@ class RandomSite {
     /// Round keys of the sampler's permutation of one pass over the data.
     [[nodiscard]] static constexpr RandomSite sampler(std::uint64_t seed, std::uint32_t pass,
                                                       std::uint32_t round) {
-        return {seed, sampler_layer << 16, pass, round};
+        return {seed, no_layer << 16, pass, round};
+    }
+    /// Choices of tokens when text is generated: block n is of the token that has n before it.
+    [[nodiscard]] static constexpr RandomSite generation(std::uint64_t seed) {
+        return {seed, no_layer << 16 | 1U, 0, 0};
     }
 
     /// Words of elements 4 * block to 4 * block + 3.
@@ -42,11 +46,11 @@ class RandomSite {
 
   private:
     static constexpr int first_initial_site = 0x8000;
-    static constexpr std::uint32_t sampler_layer = 0xFFFF;
+    static constexpr std::uint32_t no_layer = 0xFFFF;  // of what belongs to none
 
     static constexpr std::uint32_t layer_word(LayerId layer) {
         const auto number = static_cast<std::uint32_t>(layer.value());
-        ENSURE(number < sampler_layer);
+        ENSURE(number < no_layer);
         return number << 16;
     }
     constexpr RandomSite(std::uint64_t seed, std::uint32_t place, std::uint32_t step,
@@ -65,6 +69,11 @@ class RandomSite {
 /// In [0, 1), exact in single precision, so that every precision draws the same dropout mask.
 [[nodiscard]] constexpr float uniform(std::uint32_t word) {
     return static_cast<float>(word >> 8) * 0x1p-24F;
+}
+
+/// In [0, 1), with all the bits of a double.
+[[nodiscard]] constexpr double uniform(std::uint32_t high, std::uint32_t low) {
+    return (static_cast<double>(high >> 5) * 0x1p26 + static_cast<double>(low >> 6)) * 0x1p-53;
 }
 
 /// Standard normal deviates of the four elements of a block (Box, Muller 1958).

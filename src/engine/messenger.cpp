@@ -16,13 +16,20 @@ std::span<std::byte> host_bytes(const Tensor& tensor) {
     return {tensor.data, static_cast<std::size_t>(tensor.bytes())};
 }
 
+std::int64_t bytes_of(std::span<const Tensor> tensors) {
+    std::int64_t bytes = 0;
+    for (const Tensor& tensor : tensors) bytes += tensor.bytes();
+    return bytes;
+}
+
 }  // namespace
 
 void Messenger::begin(Outgoing& message) {
+    if (recorder_ != nullptr) message.begin = world_.clock().now();
     for (const Tensor& tensor : message.tensors) {
         message.tickets.push_back(world_.send(message.to, message.tag, host_bytes(tensor)));
-        bytes_sent_ += tensor.bytes();
     }
+    bytes_sent_ += bytes_of(message.tensors);
 }
 
 void Messenger::send(WorkerId to, world::Tag tag, std::span<const Tensor> tensors,
@@ -37,14 +44,19 @@ Messenger::Receipt Messenger::receive(WorkerId from, world::Tag tag,
                                       std::span<const Tensor> tensors) {
     if (free_receipts_.empty()) {
         free_receipts_.push_back(receipts_.size());
-        receipts_.emplace_back();
+        receipts_.push_back({from, tag});
     }
     const Receipt receipt = free_receipts_.back();
     free_receipts_.pop_back();
     ++receiving_;
+    Incoming& message = receipts_[receipt];
+    message.from = from;
+    message.tag = tag;
+    message.bytes = bytes_of(tensors);
     if (status_ != CommStatus::ok) return receipt;
+    if (recorder_ != nullptr) message.begin = world_.clock().now();
     for (const Tensor& tensor : tensors) {
-        receipts_[receipt].push_back(world_.receive(from, tag, host_bytes(tensor)));
+        message.tickets.push_back(world_.receive(from, tag, host_bytes(tensor)));
     }
     return receipt;
 }
@@ -62,6 +74,16 @@ bool Messenger::all_ended(std::vector<world::Ticket>& tickets) {
     return tickets.empty();
 }
 
+bool Messenger::has_arrived(Incoming& message) {
+    if (message.tickets.empty()) return true;
+    if (!all_ended(message.tickets)) return false;
+    if (recorder_ != nullptr && status_ == CommStatus::ok) {
+        recorder_->transfer({Direction::receive, message.from, message.tag.value(), message.bytes},
+                            {message.begin, world_.clock().now()});
+    }
+    return true;
+}
+
 void Messenger::pump() {
     while (!waiting_.empty() && status_ == CommStatus::ok && waiting_.front().ready->done()) {
         begin(waiting_.front());
@@ -71,8 +93,16 @@ void Messenger::pump() {
     std::erase_if(leaving_, [this](Outgoing& message) {
         if (!all_ended(message.tickets)) return false;
         if (message.in_flight != nullptr) --*message.in_flight;
+        if (recorder_ != nullptr && status_ == CommStatus::ok) {
+            recorder_->transfer(
+                {Direction::send, message.to, message.tag.value(), bytes_of(message.tensors)},
+                {message.begin, world_.clock().now()});
+        }
         return true;
     });
+    if (recorder_ == nullptr) return;
+    // Nobody else asks before somebody waits for them, which may be much later.
+    for (Incoming& message : receipts_) static_cast<void>(has_arrived(message));
 }
 
 void Messenger::move_along() {
@@ -94,21 +124,31 @@ Nanoseconds Messenger::next_look(Nanoseconds deadline, const device::Event* even
 }
 
 template <class Condition>
-CommStatus Messenger::wait_for(const Condition& condition, const device::Event* event) {
-    const Nanoseconds end = deadline();
+CommStatus Messenger::wait_for(const Condition& condition, const device::Event* event,
+                               const Wait& what) {
+    const Nanoseconds begin = world_.clock().now();
+    const Nanoseconds end = begin + patience_;
+    bool rested = false;
     while (true) {
         pump();
-        if (status_ != CommStatus::ok) return status_;
+        if (status_ != CommStatus::ok) break;
         const bool met = condition();  // may find a bad end, which counts more
-        if (status_ != CommStatus::ok) return status_;
-        if (met) return CommStatus::ok;
-        if (world_.clock().now() >= end) return status_ = CommStatus::timed_out;
+        if (status_ != CommStatus::ok || met) break;
+        if (world_.clock().now() >= end) {
+            status_ = CommStatus::timed_out;
+            break;
+        }
         world_.rest(next_look(end, event));
+        rested = true;
     }
+    if (recorder_ != nullptr && rested) recorder_->wait(what, {begin, world_.clock().now()});
+    return status_;
 }
 
 CommStatus Messenger::wait(Receipt receipt) {
-    const CommStatus status = wait_for([&] { return all_ended(receipts_[receipt]); }, nullptr);
+    const WorkerId from = receipts_[receipt].from;
+    const CommStatus status = wait_for([&] { return has_arrived(receipts_[receipt]); }, nullptr,
+                                       {Awaited::message, from});
     if (status == CommStatus::ok) {
         free_receipts_.push_back(receipt);
         --receiving_;
@@ -117,15 +157,16 @@ CommStatus Messenger::wait(Receipt receipt) {
 }
 
 CommStatus Messenger::wait(const device::Event& event) {
-    return wait_for([&] { return event.done(); }, &event);
+    return wait_for([&] { return event.done(); }, &event, {Awaited::device});
 }
 
 CommStatus Messenger::wait_until_sent(const std::int32_t& in_flight) {
-    return wait_for([&] { return in_flight == 0; }, nullptr);
+    return wait_for([&] { return in_flight == 0; }, nullptr, {Awaited::buffer});
 }
 
 CommStatus Messenger::drain() {
-    return wait_for([&] { return waiting_.empty() && leaving_.empty(); }, nullptr);
+    return wait_for([&] { return waiting_.empty() && leaving_.empty(); }, nullptr,
+                    {Awaited::sends});
 }
 
 }  // namespace rhizome::engine

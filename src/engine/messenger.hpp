@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "engine/recorder.hpp"
 #include "world/world.hpp"
 
 namespace rhizome::engine {
 
 class Messenger {
   public:
-    /// Nothing is waited for longer than `patience`.
-    Messenger(world::World& world, Nanoseconds patience) : world_{world}, patience_{patience} {}
+    /// Nothing is waited for longer than `patience`. `recorder` may be null.
+    Messenger(world::World& world, Nanoseconds patience, Recorder* recorder = nullptr)
+        : world_{world}, patience_{patience}, recorder_{recorder} {}
 
     [[nodiscard]] world::World& world() { return world_; }
     [[nodiscard]] Nanoseconds deadline() const { return world_.clock().now() + patience_; }
@@ -53,6 +55,14 @@ class Messenger {
         std::shared_ptr<const device::Event> ready;
         std::int32_t* in_flight;
         std::vector<world::Ticket> tickets{};  // once it has left the device
+        Nanoseconds begin{};                   // likewise, for the recorder
+    };
+    struct Incoming {
+        WorkerId from;
+        world::Tag tag;
+        std::int64_t bytes = 0;
+        std::vector<world::Ticket> tickets{};  // under way
+        Nanoseconds begin{};                   // for the recorder
     };
 
     /// Starts what is ready, notices what has ended.
@@ -61,16 +71,19 @@ class Messenger {
     /// True once it has ended. Notes a bad status.
     bool has_ended(world::Ticket ticket);
     bool all_ended(std::vector<world::Ticket>& tickets);
+    bool has_arrived(Incoming& message);
     template <class Condition>
-    [[nodiscard]] CommStatus wait_for(const Condition& condition, const device::Event* event);
+    [[nodiscard]] CommStatus wait_for(const Condition& condition, const device::Event* event,
+                                      const Wait& what);
     [[nodiscard]] Nanoseconds next_look(Nanoseconds deadline, const device::Event* event) const;
 
     world::World& world_;
     Nanoseconds patience_;
+    Recorder* recorder_;
     CommStatus status_ = CommStatus::ok;
     std::deque<Outgoing> waiting_;   // for the device, in order
     std::vector<Outgoing> leaving_;  // under way
-    std::vector<std::vector<world::Ticket>> receipts_;
+    std::vector<Incoming> receipts_;
     std::vector<Receipt> free_receipts_;
     std::size_t receiving_ = 0;  // receipts that have not been waited for
     std::int64_t bytes_sent_ = 0;

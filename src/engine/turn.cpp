@@ -8,12 +8,52 @@ using device::Tensor;
 using device::Work;
 using schedule::Kind;
 
+Nanoseconds Turn::host_time() const { return bench_.messenger.world().clock().now(); }
+
+Nanoseconds Turn::device_time() const {
+    return bench_.stream.record()->due().value_or(host_time());
+}
+
+void Turn::begin_computing() {
+    if (bench_.recorder == nullptr || computed_) return;
+    const Nanoseconds begin = device_time();
+    computed_ = {begin, begin};
+}
+
+void Turn::end_computing() {
+    if (computed_) computed_->end = device_time();
+}
+
 CommStatus Turn::run() {
+    Recorder* recorder = bench_.recorder;
+    if (recorder == nullptr) return run_list();
+    const bool trains = task_.pass.mode == model::Pass::Mode::train;
+    recorder->begin_turn(trains ? TurnKind::step : TurnKind::evaluation, task_.pass.step);
+    const Nanoseconds begin = host_time();
+    const CommStatus status = run_list();
+    if (status == CommStatus::ok) recorder->end_turn({begin, host_time()});
+    return status;
+}
+
+CommStatus Turn::run_list() {
     for (const Operation& operation : program_.operations) {
         bench_.pulse();
-        if (const CommStatus status = execute(operation); status != CommStatus::ok) return status;
+        const CommStatus status =
+            bench_.recorder == nullptr ? execute(operation) : execute_recorded(operation);
+        if (status != CommStatus::ok) return status;
     }
     return finish();
+}
+
+CommStatus Turn::execute_recorded(const Operation& operation) {
+    computed_.reset();
+    const Nanoseconds begin = host_time();
+    const CommStatus status = execute(operation);
+    if (status == CommStatus::ok) {
+        bench_.recorder->instruction(operation.what,
+                                     computed_.value_or(Interval{begin, host_time()}));
+    }
+    return status;
 }
 
 CommStatus Turn::execute(const Operation& operation) {
@@ -38,8 +78,10 @@ CommStatus Turn::execute(const Operation& operation) {
         case Kind::update:
             ENSURE(task_.optimizer != nullptr);
             if (committed_) {
+                begin_computing();
                 bench_.exchange.update(bench_.stream, *task_.optimizer, task_.pass.step,
                                        gradient_norm());
+                end_computing();
             }
             return CommStatus::ok;
         default:
@@ -137,6 +179,7 @@ CommStatus Turn::forward(Stage& stage, const Operation& operation) {
 }
 
 void Turn::repeat_forward(Stage& stage, Microbatch microbatch) {
+    begin_computing();
     const StageMemory::Place place = place_of(stage, microbatch);
     for (std::int32_t layer = stage.layers().first; layer < stage.layers().last; ++layer) {
         bench_.stream.begin({.part = Work::Part::forward, .layer = LayerId{layer}});
@@ -144,6 +187,7 @@ void Turn::repeat_forward(Stage& stage, Microbatch microbatch) {
                                bench_.parameters);
         look_up();
     }
+    end_computing();
 }
 
 CommStatus Turn::backward_input(Stage& stage, const Operation& operation) {
@@ -152,6 +196,7 @@ CommStatus Turn::backward_input(Stage& stage, const Operation& operation) {
         const CommStatus status = bench_.messenger.wait(*receipt);
         if (status != CommStatus::ok) return status;
     }
+    begin_computing();
     const StageMemory::Place place = place_of(stage, microbatch);
     for (std::int32_t layer = stage.layers().last; layer-- > stage.layers().first;) {
         bench_.stream.begin({.part = Work::Part::backward_input, .layer = LayerId{layer}});
@@ -159,6 +204,7 @@ CommStatus Turn::backward_input(Stage& stage, const Operation& operation) {
                                       bench_.parameters);
         look_up();
     }
+    end_computing();
     if (operation.memory.hands_on_gradient) {
         Stage& before = stage_of(StageId{operation.what.stage.value() - 1});
         copy_wires(before.memory().leaving_gradients(before.at(microbatch).slot),
@@ -168,6 +214,7 @@ CommStatus Turn::backward_input(Stage& stage, const Operation& operation) {
 }
 
 void Turn::backward_weight(Stage& stage, Microbatch microbatch) {
+    begin_computing();
     const model::TensorSet& sum = stage.gradients().accumulator(bench_.stream, microbatch);
     const StageMemory::Place place = place_of(stage, microbatch);
     for (std::int32_t layer = stage.layers().last; layer-- > stage.layers().first;) {
@@ -177,6 +224,7 @@ void Turn::backward_weight(Stage& stage, Microbatch microbatch) {
         look_up();
     }
     stage.gradients().done(bench_.stream, microbatch);
+    end_computing();
 }
 
 CommStatus Turn::wire(const Operation& operation) {

@@ -13,6 +13,7 @@
 #include "engine/messenger.hpp"
 #include "engine/parts.hpp"
 #include "engine/program.hpp"
+#include "engine/recorder.hpp"
 #include "engine/stage.hpp"
 #include "engine/votes.hpp"
 #include "model/optimizer.hpp"
@@ -30,6 +31,7 @@ struct Workbench {
     device::Tensor losses;   // f64, by microbatch
     device::Tensor squares;  // f64, by chunk whose part is made here
     const std::function<void()>& pulse;
+    Recorder* recorder = nullptr;
 };
 
 /// What one run of a list is about.
@@ -66,7 +68,9 @@ class Turn {
     [[nodiscard]] Votes votes() const { return votes_; }
 
   private:
+    [[nodiscard]] CommStatus run_list();
     [[nodiscard]] CommStatus execute(const Operation& operation);
+    [[nodiscard]] CommStatus execute_recorded(const Operation& operation);
     [[nodiscard]] CommStatus compute(const Operation& operation);
     [[nodiscard]] CommStatus wire(const Operation& operation);
     [[nodiscard]] CommStatus receive(const Operation& operation);
@@ -83,6 +87,12 @@ class Turn {
     [[nodiscard]] CommStatus backward_input(Stage& stage, const Operation& operation);
     void backward_weight(Stage& stage, Microbatch microbatch);
     void repeat_forward(Stage& stage, Microbatch microbatch);
+
+    /// For the recorder: what is queued in between is what the instruction computes.
+    void begin_computing();
+    void end_computing();
+    [[nodiscard]] Nanoseconds host_time() const;
+    [[nodiscard]] Nanoseconds device_time() const;
 
     /// Between two layers, which may take the host a while.
     void look_up();
@@ -109,7 +119,8 @@ class Turn {
     bool committed_ = false;
     bool gave_up_ = false;
     Votes votes_ = 0;
-    std::vector<double> numbers_;  // losses and squares made here, on the host
+    std::vector<double> numbers_;       // losses and squares made here, on the host
+    std::optional<Interval> computed_;  // by the instruction under way, for the recorder
 };
 
 }  // namespace rhizome::engine

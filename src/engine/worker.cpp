@@ -90,7 +90,7 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
       plan_{plan},
       sampler_{config.seed, train.samples(), plan.shape.lanes.microbatches, config.rows},
       stream_{device.make_stream()},
-      messenger_{world, config.patience},
+      messenger_{world, config.patience, config.recorder},
       step_{step_program(plan_, world.self())},
       evaluation_{evaluation_program(plan_, world.self())},
       state_{device, network.table(), layers_of(plan_.shape, world.self()), plan_.owners,
@@ -167,7 +167,8 @@ Workbench Worker::bench(Parts& parts) {
             .parts = parts,
             .losses = losses_,
             .squares = squares_,
-            .pulse = config_.pulse};
+            .pulse = config_.pulse,
+            .recorder = config_.recorder};
 }
 
 void Worker::initialize() { state_.initialize(*stream_, network_, config_.seed); }

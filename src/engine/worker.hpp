@@ -19,6 +19,7 @@
 #include "engine/messenger.hpp"
 #include "engine/parts.hpp"
 #include "engine/program.hpp"
+#include "engine/recorder.hpp"
 #include "engine/run_plan.hpp"
 #include "engine/stage.hpp"
 #include "engine/step_result.hpp"
@@ -42,6 +43,7 @@ struct WorkerConfig {
     Begin begin = Begin::initial;
     /// Called before every instruction and after every layer; shows that the worker is alive.
     std::function<void()> pulse = [] {};
+    Recorder* recorder = nullptr;  // of what this worker does; must outlive it
 };
 
 /// Only with status ok is the rest worth anything.

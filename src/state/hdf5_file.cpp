@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -24,31 +25,36 @@ std::mutex& library_mutex() {
 constexpr herr_t done = 0;
 constexpr herr_t failed = -1;
 
-/// HDF5's own part comes first: it casts between the two.
+/// HDF5's own part comes first: it casts between the two. HDF5 may keep a file that it could not
+/// open, until the process ends, so the image must live as long as its driver.
 struct ImageDriver {
     H5FD_t base;
-    Image* image;
+    std::shared_ptr<Image>* image;
 };
 static_assert(std::is_standard_layout_v<ImageDriver>);
 
 /// Goes to the driver by way of the access properties.
 struct DriverInfo {
-    Image* image;
+    const std::shared_ptr<Image>* image;
 };
 
-Image& image_of(const H5FD_t* file) { return *reinterpret_cast<const ImageDriver*>(file)->image; }
+Image& image_of(const H5FD_t* file) { return **reinterpret_cast<const ImageDriver*>(file)->image; }
 
 H5FD_t* open_image(const char*, unsigned, hid_t access, haddr_t) {
     const auto* info = static_cast<const DriverInfo*>(H5Pget_driver_info(access));
     if (info == nullptr) return nullptr;
     auto* driver = new (std::nothrow) ImageDriver{};
     if (driver == nullptr) return nullptr;
-    driver->image = info->image;
-    return &driver->base;
+    driver->image = new (std::nothrow) std::shared_ptr<Image>{*info->image};
+    if (driver->image != nullptr) return &driver->base;
+    delete driver;
+    return nullptr;
 }
 
 herr_t close_image(H5FD_t* file) {
-    delete reinterpret_cast<ImageDriver*>(file);
+    auto* driver = reinterpret_cast<ImageDriver*>(file);
+    delete driver->image;
+    delete driver;
     return done;
 }
 
@@ -136,7 +142,7 @@ Handle register_driver() {
 
 Handle make_properties(hid_t kind) { return {H5Pcreate(kind), H5Pclose, "properties"}; }
 
-Handle make_access(const Handle& driver, Image& image) {
+Handle make_access(const Handle& driver, const std::shared_ptr<Image>& image) {
     Handle access = make_properties(H5P_FILE_ACCESS);
     const DriverInfo info{&image};
     check_done(H5Pset_driver(access.id(), driver.id(), &info), "the driver");
@@ -179,7 +185,8 @@ void check_done(herr_t result, const std::string& what) {
     if (result < 0) throw Hdf5Error{"HDF5 refuses " + what};
 }
 
-Hdf5File::Hdf5File(std::int64_t reserved) : driver_{register_driver()} {
+Hdf5File::Hdf5File(std::int64_t reserved)
+    : image_{std::make_shared<Image>()}, driver_{register_driver()} {
     const Handle access = make_access(driver_, image_);
     const Handle creation = make_properties(H5P_FILE_CREATE);
     check_done(H5Pset_userblock(creation.id(), static_cast<hsize_t>(reserved)), "its header");
@@ -190,21 +197,23 @@ Hdf5File::Hdf5File(std::int64_t reserved) : driver_{register_driver()} {
 }
 
 Hdf5File::Hdf5File(std::vector<std::byte> structure, std::int64_t bytes)
-    : image_{.phase = Image::Phase::reading, .bytes = std::move(structure), .end = bytes},
-      driver_{register_driver()} {
+    : image_{std::make_shared<Image>()}, driver_{register_driver()} {
+    image_->phase = Image::Phase::reading;
+    image_->bytes = std::move(structure);
+    image_->end = bytes;
     const Handle access = make_access(driver_, image_);
     file_ = Handle{H5Fopen("state", H5F_ACC_RDONLY, access.id()), H5Fclose, "this file"};
 }
 
 void Hdf5File::start_placing() {
     check_done(H5Fflush(id(), H5F_SCOPE_GLOBAL), "to write");
-    image_.bytes.resize(static_cast<std::size_t>(image_.allocated));
-    image_.phase = Image::Phase::placing;
+    image_->bytes.resize(static_cast<std::size_t>(image_->allocated));
+    image_->phase = Image::Phase::placing;
 }
 
 Image Hdf5File::close() {
     check_done(H5Fclose(file_.release()), "to close the file");
-    return std::move(image_);
+    return std::move(*image_);
 }
 
 }  // namespace rhizome::state

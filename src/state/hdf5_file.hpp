@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <stdexcept>
@@ -84,7 +85,7 @@ class Hdf5File {
 
     [[nodiscard]] hid_t id() const { return file_.id(); }
     /// All before the values.
-    [[nodiscard]] std::span<const std::byte> structure() const { return image_.bytes; }
+    [[nodiscard]] std::span<const std::byte> structure() const { return image_->bytes; }
 
     /// Ends the building: whatever gets space from now on lies behind the structure.
     void start_placing();
@@ -93,7 +94,7 @@ class Hdf5File {
 
   private:
     Hdf5Turn turn_;
-    Image image_;
+    std::shared_ptr<Image> image_;
     Handle driver_;
     Handle file_;
 };

@@ -94,8 +94,21 @@ Runs runs_of(const StateIndex& index, std::int32_t tensor, std::span<const std::
     return all;
 }
 
+/// More of them than this would take longer to write, and more space, than they are good for.
+constexpr std::size_t runs_max = 100'000;
+
+enum class Whole : std::uint8_t { no, yes };  // tensors in one piece as well?
+
+Whole whole_tensors(const StateIndex& index) {
+    std::size_t runs = 0;
+    for (std::size_t i = 0; i < index.writer_of.size(); ++i) {
+        if (i == 0 || index.writer_of[i] != index.writer_of[i - 1]) ++runs;
+    }
+    return runs <= runs_max ? Whole::yes : Whole::no;
+}
+
 void write_tensor(hid_t group, const StateIndex& index, std::int32_t place,
-                  std::span<const std::int32_t> writers) {
+                  std::span<const std::int32_t> writers, Whole whole_too) {
     const StoredTensor& tensor = index.table.tensors[static_cast<std::size_t>(place)];
     std::vector<std::int64_t> shape;
     for (std::size_t d = 0; d < tensor.shape.dimensions(); ++d) shape.push_back(tensor.shape[d]);
@@ -103,6 +116,7 @@ void write_tensor(hid_t group, const StateIndex& index, std::int32_t place,
     write_numbers(group, "shape", shape);
     write_words(group, "dtype", dtype_name(tensor.dtype));
     write_table(group, "writer", H5T_STD_I32LE, {writers.size()}, std::as_bytes(writers));
+    if (whole_too == Whole::no) return;
     const Runs all = runs_of(index, place, writers);
     for (const Value value : all_values) {
         const std::string name{name_of(value)};
@@ -122,6 +136,7 @@ Image lay_out(const StateIndex& index) {
         write_facts(file.id(), index);
         write_shares(file.id(), index.shares);
         const Handle tensors = create_group(file.id(), "tensors");
+        const Whole whole_too = whole_tensors(index);
         std::span<const std::int32_t> writers = index.writer_of;
         for (std::int32_t t = 0; t < static_cast<std::int32_t>(index.table.tensors.size()); ++t) {
             const std::string& name = index.table.tensors[static_cast<std::size_t>(t)].name;
@@ -131,7 +146,7 @@ Image lay_out(const StateIndex& index) {
                                      : create_group(tensors.id(), layer_name);
             const auto chunks = static_cast<std::size_t>(index.table.chunks_of(t));
             write_tensor(create_group(layer.id(), tensor_name).id(), index, t,
-                         writers.first(chunks));
+                         writers.first(chunks), whole_too);
             writers = writers.subspan(chunks);
         }
     }

@@ -46,6 +46,9 @@ std::vector<std::int32_t> read_chunk_numbers(const Hdf5File& file, hid_t group,
 /// Of one tensor. `end` is where its values must begin, and then where they end.
 void read_tensor(const Hdf5File& file, hid_t group, const StoredTable& table, std::int32_t tensor,
                  std::int64_t& end, Contents& contents) {
+    if (links_in(group) != 2 + static_cast<std::int64_t>(all_values.size())) {
+        throw Hdf5Error{"it has other parts than it should"};
+    }
     const auto numbers = read_chunk_numbers(file, group, table.chunks_of(tensor));
     const std::size_t first = contents.chunks.size();
     std::int64_t elements = 0;
@@ -70,19 +73,34 @@ void read_tensor(const Hdf5File& file, hid_t group, const StoredTable& table, st
             end += table.bytes_of(contents.chunks[i]);
         }
     }
-    if (links_in(group) != 2 + static_cast<std::int64_t>(all_values.size())) {
-        throw Hdf5Error{"it has more than it should"};
-    }
 }
 
-/// With the name of what could not be read.
-template <class Read>
-void named(const std::string& name, Read read) {
-    try {
-        read();
-    } catch (const Hdf5Error& error) {
-        throw Hdf5Error{name + ": " + error.what()};
+struct FoundTensor {
+    std::int32_t tensor;
+    Handle group;
+};
+
+/// Those that are here; and there is nothing else.
+std::vector<FoundTensor> find_tensors(const Hdf5File& file, const StoredTable& table) {
+    std::vector<FoundTensor> found;
+    std::map<std::string, std::int64_t> tensors_in;
+    const Handle tensors = open_group(file.id(), "tensors");
+    for (std::int32_t t = 0; t < static_cast<std::int32_t>(table.tensors.size()); ++t) {
+        const auto [layer_name, tensor_name] =
+            split_name(table.tensors[static_cast<std::size_t>(t)].name).value();
+        if (!has_link(tensors.id(), layer_name)) continue;
+        const Handle layer = open_group(tensors.id(), layer_name);
+        if (!has_link(layer.id(), tensor_name)) continue;
+        ++tensors_in[layer_name];
+        found.push_back({t, open_group(layer.id(), tensor_name)});
     }
+    bool all = links_in(file.id()) == 1 &&
+               links_in(tensors.id()) == static_cast<std::int64_t>(tensors_in.size());
+    for (const auto& [name, count] : tensors_in) {
+        all = all && links_in(open_group(tensors.id(), name).id()) == count;
+    }
+    if (!all) throw Hdf5Error{"it has tensors that the state has not"};
+    return found;
 }
 
 Contents read_contents(const Hdf5File& file, const StoredTable& table, const FileHeader& header) {
@@ -92,26 +110,15 @@ Contents read_contents(const Hdf5File& file, const StoredTable& table, const Fil
         throw Hdf5Error{"attributes differ from the header"};
     }
     Contents contents;
-    const Handle tensors = open_group(file.id(), "tensors");
-    std::map<std::string, std::int64_t> tensors_in;
     std::int64_t end = header.structure;
-    for (std::int32_t t = 0; t < static_cast<std::int32_t>(table.tensors.size()); ++t) {
-        const std::string& name = table.tensors[static_cast<std::size_t>(t)].name;
-        const auto [layer_name, tensor_name] = split_name(name).value();
-        if (!has_link(tensors.id(), layer_name)) continue;
-        const Handle layer = open_group(tensors.id(), layer_name);
-        if (!has_link(layer.id(), tensor_name)) continue;
-        ++tensors_in[layer_name];
-        const Handle group = open_group(layer.id(), tensor_name);
-        named(name, [&] { read_tensor(file, group.id(), table, t, end, contents); });
+    for (const auto& [tensor, group] : find_tensors(file, table)) {
+        try {
+            read_tensor(file, group.id(), table, tensor, end, contents);
+        } catch (const Hdf5Error& error) {
+            throw Hdf5Error{table.tensors[static_cast<std::size_t>(tensor)].name + ": " +
+                            error.what()};
+        }
     }
-    // As many links as were looked at: so there is nothing else.
-    bool all = links_in(file.id()) == 1 &&
-               links_in(tensors.id()) == static_cast<std::int64_t>(tensors_in.size());
-    for (const auto& [name, count] : tensors_in) {
-        all = all && links_in(open_group(tensors.id(), name).id()) == count;
-    }
-    if (!all) throw Hdf5Error{"it has tensors that the state has not"};
     if (end != header.bytes) throw Hdf5Error{"its values do not end where the file does"};
     return contents;
 }

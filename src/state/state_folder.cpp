@@ -156,7 +156,12 @@ FoundState commit_state(FileSystem& files, const std::string& folder, const Stat
     const std::string old = hidden(folder, facts.steps, old_end);
     const bool replaces = files.kind_of(state.path).has_value();
     if (replaces) files.rename(state.path, old);
-    files.rename(part, state.path);
+    try {
+        files.rename(part, state.path);
+    } catch (const FileError&) {
+        if (replaces) files.rename(old, state.path);
+        throw;
+    }
     files.sync_folder(folder);
     if (replaces) files.remove_all(old);
     return state;

@@ -92,7 +92,7 @@ struct Fault {
 };
 struct Verified {
     std::vector<Fault> faults{};  // none: it is whole
-    std::int64_t bytes = 0;       // that were read
+    std::int64_t bytes = 0;       // of all its files
     /// As a run's last table shows it: one digest of all values. Empty if there are faults.
     std::string weights{};
 };

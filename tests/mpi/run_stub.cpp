@@ -1,12 +1,15 @@
 // What starts, watches and ends a run, with ranks that train nothing.
 //
-//   run_stub launch FOLDER GRACE_MS WORD...   makes the folder and launches that command
-//   run_stub rank FOLDER FAULT                a rank: agrees on step after step
+//   run_stub launch FOLDER GRACE_MS WORD...   makes the folder and launches that command, in which
+//                                             the word RUN becomes the run's name
+//   run_stub rank FOLDER RUN FAULT            a rank: agrees on step after step
+//   run_stub alone FOLDER FAULT               a run of one process, without MPI
 //   run_stub stop WORD...                     as `rhizome stop`
+//   run_stub save WORD...                     as `rhizome save`
 //
 // A rank goes on until FOLDER/enough is there (then the run is done) or the end word. It keeps the
-// number of agreed steps in FOLDER/step.RANK. Losses are agreed away, as often as they come. FAULT
-// is:
+// number of agreed steps in FOLDER/step.RANK. Rank 0 hears the save word and then makes a folder
+// FOLDER/states/step-STEPS. Losses are agreed away, as often as they come. FAULT is:
 //
 //   none
 //   deaf     heeds no end word
@@ -18,6 +21,7 @@
 #include <mpi-ext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -29,6 +33,8 @@
 
 #include "cli/launch.hpp"
 #include "cli/program.hpp"
+#include "cli/run_words.hpp"
+#include "cli/save_command.hpp"
 #include "cli/stop_command.hpp"
 #include "core/text.hpp"
 #include "world/process_tree.hpp"
@@ -60,6 +66,22 @@ void survive_the_launcher() {
     reinterpret_cast<Register>(found)(lost, 3, nullptr, 0, all_is_well, nullptr, nullptr);
 }
 
+void write_step(const world::RunFolder& folder, int rank, int step) {
+    const std::string place = folder.path() + "/step." + std::to_string(rank);
+    std::ofstream{place + ".part"} << step;
+    std::filesystem::rename(place + ".part", place);
+}
+
+void save_state(const world::RunFolder& folder, int step) {
+    const std::string digits = std::to_string(step);
+    std::filesystem::create_directories(folder.path() + "/states/step-" +
+                                        std::string(8 - digits.size(), '0') + digits);
+}
+
+bool has_enough(const world::RunFolder& folder) {
+    return std::filesystem::exists(folder.path() + "/enough");
+}
+
 class Rank {
   public:
     Rank(const world::RunFolder& folder, std::string fault, world::Pulse& pulse)
@@ -86,10 +108,11 @@ class Rank {
         for (int step = 1; !ending; ++step) {
             pulse_.beat();
             std::this_thread::sleep_for(pause_between_steps);
-            const bool enough = std::filesystem::exists(folder_.path() + "/enough");
+            const bool enough = has_enough(folder_);
             const bool asked = fault_ != "deaf" && folder_.stop_asked();
             const int agreed = agree((enough ? 0 : 0b01) | (asked ? 0 : 0b10));
-            write_step(step);
+            if (me_ == 0 && folder_.take_save_word()) save_state(folder_, step);
+            write_step(folder_, me_, step);
             const std::string after = " after step " + std::to_string(step);
             if ((agreed & 0b01) == 0) ending = world::Ending{ExitCode::done, "done" + after};
             if ((agreed & 0b10) == 0) ending = world::Ending{ExitCode::stopped, "stopped" + after};
@@ -114,12 +137,6 @@ class Rank {
         }
     }
 
-    void write_step(int step) const {
-        const std::string place = folder_.path() + "/step." + std::to_string(me_);
-        std::ofstream{place + ".part"} << step;
-        std::filesystem::rename(place + ".part", place);
-    }
-
     const world::RunFolder& folder_;
     std::string fault_;
     world::Pulse& pulse_;
@@ -128,6 +145,24 @@ class Rank {
     int ranks_ = 0;
 };
 
+ExitCode run_alone(const world::RunFolder& folder, const std::string& fault, const Log& log) {
+    cli::record(folder, "rank.0", getpid(), log);
+    cli::SignalWords words{folder, log};
+    return cli::with_last_word(folder, log, [&] {
+        for (int step = 1;; ++step) {
+            std::this_thread::sleep_for(pause_between_steps);
+            if (words.save_asked()) save_state(folder, step);
+            write_step(folder, 0, step);
+            const bool asked = words.stop_asked() && fault != "deaf";
+            if (!asked && !has_enough(folder)) continue;
+            const ExitCode code = asked ? ExitCode::stopped : ExitCode::done;
+            const std::string how = asked ? "stopped" : "done";
+            ENSURE(folder.finish(code, how + " after step " + std::to_string(step)).mine);
+            return code;
+        }
+    });
+}
+
 ExitCode run(const cli::Arguments& arguments, const cli::Environment& environment, const Log& log) {
     const auto at_least = [&arguments](std::size_t count) { ENSURE(arguments.size() >= count); };
     at_least(2);
@@ -135,18 +170,26 @@ ExitCode run(const cli::Arguments& arguments, const cli::Environment& environmen
         return cli::stop_command(cli::parse_stop_options({arguments.begin() + 1, arguments.end()}),
                                  log);
     }
+    if (arguments[0] == "save") {
+        return cli::save_command(cli::parse_save_options({arguments.begin() + 1, arguments.end()}),
+                                 log);
+    }
     at_least(3);
+    if (arguments[0] == "alone") {
+        return run_alone(world::RunFolder::make(arguments[1]), arguments[2], log);
+    }
     if (arguments[0] == "launch") {
         const auto folder = world::RunFolder::make(arguments[1]);
         const auto grace = std::chrono::milliseconds{parse_integer(arguments[2]).value_or(0)};
-        return cli::launch({.command = {arguments.begin() + 3, arguments.end()},
-                            .environment = environment,
-                            .grace = grace},
-                           folder, log);
+        cli::Arguments command{arguments.begin() + 3, arguments.end()};
+        std::replace(command.begin(), command.end(), std::string{"RUN"}, folder.run());
+        return cli::launch({.command = command, .environment = environment, .grace = grace}, folder,
+                           log);
     }
-    const auto folder = world::RunFolder::open(arguments[1]);
+    at_least(4);
     const auto pulse = world::split_into_watched_rank(bounds);
-    Rank{folder, arguments[2], *pulse}.run();
+    const auto folder = world::RunFolder::join(arguments[1], arguments[2]);
+    Rank{folder, arguments[3], *pulse}.run();
 }
 
 }  // namespace

@@ -249,5 +249,75 @@ class Ending(Training):
         self.assertEqual(self.reaper.descendants(), [])
 
 
+class Folder(Training):
+    """Of runs that `rhizome run` did not start."""
+
+    def start_alone(self, **keys):
+        self.output = Path(self.home.name) / "output"
+        with open(self.output, "wb") as output:
+            return self.reaper.start([PROGRAM, "train", "--folder", str(self.folder), *self.flags(**keys)],
+                                     stdout=output, stderr=output, env=self.environment)
+
+    def test_of_one_process_is_ended_in_order_and_then_taken_over(self):
+        process = self.start_alone(**ENDLESS)
+        self.wait_for_steps()
+        self.assertEqual(self.recorded("rank.0"), process.pid)
+        second = self.alone("--folder", str(self.folder))
+        self.assertEqual(second.returncode, BAD_CONFIG)
+        self.assertRegex(second.stderr, r"\Aerror: run folder .* \(a run is going on in it: rank\.0 pid ")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
+        self.assertRegex(self.marker(), r"\Acode 6\nreason stopped after \d+ steps")
+        self.assertEqual(self.said().count("the run has ended: stopped after"), 1, self.said())
+        third = self.alone("--folder", str(self.folder))
+        self.assertEqual(third.returncode, DONE, third.stderr)
+        self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+        self.assertEqual(third.stderr, "")
+
+    def test_of_one_process_has_its_mistakes_said_once(self):
+        for keys, code in (({"data.train": "/nowhere"}, BAD_DATA),
+                           ({"optimizer.learning_rate": "1e30", "optimizer.clip_norm": "0"}, DIVERGED)):
+            found = self.alone("--folder", str(self.folder), **keys)
+            self.assertEqual(found.returncode, code, found.stderr)
+            self.assertRegex(found.stderr, r"\Aerror: [^\n]*\n\Z")
+            self.assertRegex(self.marker(), rf"\Acode {code}\n")
+
+    def start_with_mpirun(self, ranks, **keys):
+        self.output = Path(self.home.name) / "output"
+        with open(self.output, "wb") as output:
+            return self.reaper.start(
+                [MPIRUN, *OPTIONS, "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE", "-n", str(ranks),
+                 PROGRAM, "train", "--folder", str(self.folder), *self.flags(**keys)],
+                stdout=output, stderr=output,
+                env=self.environment | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+
+    def test_of_a_plain_mpirun_is_made_by_its_first_rank(self):
+        process = self.start_with_mpirun(2, pipelines="2", **ENDLESS)
+        self.wait_for_steps()
+        for rank in range(2):
+            self.assertTrue(is_alive(self.recorded(f"rank.{rank}")))
+        second = self.alone("--folder", str(self.folder))
+        self.assertEqual(second.returncode, BAD_CONFIG)
+        self.assertIn("(a run is going on in it: rank.0 pid ", second.stderr)
+        (self.folder / "stop").touch()
+        self.reaper.wait(process)
+        self.reaper.until_nobody_is_left()
+        self.assertRegex(self.marker(), r"\Acode 6\nreason stopped after \d+ steps")
+        again = self.start_with_mpirun(2, pipelines="2")
+        self.assertEqual(self.reaper.wait(again), DONE, self.said())
+        self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+
+    def test_that_a_plain_mpirun_cannot_have_is_said_once(self):
+        alone = self.start_alone(**ENDLESS)
+        self.wait_for_steps()
+        process = self.start_with_mpirun(2, pipelines="2")
+        self.assertNotEqual(self.reaper.wait(process), DONE)
+        self.assertEqual(len(self.errors()), 1, self.said())
+        self.assertIn("(a run is going on in it: rank.0 pid", self.errors()[0])
+        alone.send_signal(signal.SIGINT)
+        self.assertEqual(self.reaper.wait(alone), STOPPED)
+        self.reaper.until_nobody_is_left()
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0]], verbosity=2)

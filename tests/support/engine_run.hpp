@@ -129,18 +129,22 @@ struct Subject {
 /// The whole life of one worker of a run.
 inline WorkerEnd run_worker(world::World& world, device::Device& device, const Subject& subject,
                             const Arrangement& arrangement, const RunLength& length,
-                            Nanoseconds patience = std::chrono::seconds{60}) {
+                            Nanoseconds patience = std::chrono::seconds{60},
+                            engine::Recorder* recorder = nullptr) {
     const LayerTable& table = subject.network.table();
     const engine::RunPlan plan =
         plan_of(arrangement, table, world.members(), subject.lanes, length.evaluation_microbatches);
-    engine::Worker worker{
-        device,
-        subject.network,
-        subject.data,
-        &subject.data,
-        world,
-        plan,
-        {.seed = 1234, .rows = subject.rows, .optimizer = small_optimizer(), .patience = patience}};
+    engine::Worker worker{device,
+                          subject.network,
+                          subject.data,
+                          &subject.data,
+                          world,
+                          plan,
+                          {.seed = 1234,
+                           .rows = subject.rows,
+                           .optimizer = small_optimizer(),
+                           .patience = patience,
+                           .recorder = recorder}};
     WorkerEnd result;
     result.end = engine::train(
         worker, {.steps = length.steps, .evaluate_interval = length.evaluate_interval},

@@ -291,6 +291,59 @@ TEST(ConfigurationFiles, DoNotCutAValueAtAHash) {
                 HasSubstr("(# starts a comment in a configuration file)"));
 }
 
+// --- keys of a state ---
+
+/// As a state has them.
+std::string mathematics_of(const RunConfig& config) {
+    const std::string text = to_text(config);
+    return text.substr(0, text.find("\n#", 1));
+}
+
+std::string mathematics_problem(const std::string& text) {
+    try {
+        (void)parse_mathematics("keys", text);
+    } catch (const ConfigError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(KeysOfAState, GiveBackWhatDecidedTheWeights) {
+    RunConfig config = parse_with_data(
+        {.flags = {"--model.size=gpt-3m", "--model.blocks=2", "--seed=77", "--precision=fp64",
+                   "--model.dropout=0.1", "--model.tied=false", "--steps=40", "--threads=3"}});
+    const RunConfig read = parse_mathematics("keys", mathematics_of(config));
+    EXPECT_EQ(read.model, config.model);
+    EXPECT_EQ(mathematics_digest(read, "data"), mathematics_digest(config, "data"));
+    EXPECT_EQ(read.threads, 1);
+}
+
+TEST(KeysOfAState, MayBeThoseOfARunOfAnyLength) {
+    // With the default of 1000 steps these would be more tokens than are counted.
+    const RunConfig config = parse_with_data(
+        {.flags = {"--steps=1", "--microbatches=2147483647", "--lanes=1", "--microbatch_size=1",
+                   "--model.context=16777216", "--model.channels=1", "--model.heads=1"}});
+    EXPECT_EQ(mathematics_problem(mathematics_of(config)), "");
+}
+
+TEST(KeysOfAState, MustAllBeThereAndNoOthers) {
+    const std::string text = mathematics_of(parse_with_data({}));
+    EXPECT_EQ(mathematics_problem(text), "");
+    std::string without = text;
+    without.erase(without.find("model.heads"), std::string{"model.heads = 4\n"}.size());
+    EXPECT_EQ(mathematics_problem(without),
+              "keys: model.heads (is missing), give all keys that decide the weights");
+    EXPECT_EQ(mathematics_problem(text + "\nthreads = 1\n"),
+              "keys: threads (decides no weights), leave it out");
+    EXPECT_THAT(mathematics_problem(text + "\nmodel.experts = 8\n"),
+                HasSubstr("model.experts (no such key)"));
+    EXPECT_THAT(mathematics_problem(text + "\nmodel.heads = 4\n"), HasSubstr("given before"));
+    std::string conflict = text;
+    conflict.replace(conflict.find("model.heads = 4"), 15, "model.heads = 5");
+    EXPECT_THAT(mathematics_problem(conflict), HasSubstr("model.heads=5 (does not divide"));
+    EXPECT_NE(mathematics_problem(""), "");
+}
+
 class ConfigFileOnDisk : public ::testing::Test {
   public:
     ConfigFileOnDisk() { std::filesystem::create_directories(folder_); }

@@ -7,6 +7,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/help.hpp"
+#include "cli/save_command.hpp"
 #include "cli/stop_command.hpp"
 
 namespace rhizome::cli {
@@ -90,24 +91,25 @@ TEST(RunOptions, FindTrainsMistakesBeforeAnythingIsStarted) {
 
 TEST(MpirunCommand, HasTheOptionsOfEveryLaunchAndThenTheProgram) {
     const RunOptions options{.ranks = 6, .train = {"--seed=3", "--data.train=a b.txt"}};
-    EXPECT_THAT(mpirun_command(options, open_mpi, {}, "/bin/rhizome", "/runs/x"),
-                ElementsAre("/mpi/mpirun", "--with-ft", "ulfm", "--mca", "btl", "^sm", "--bind-to",
-                            "none", "--map-by", ":OVERSUBSCRIBE", "-n", "6", "/bin/rhizome",
-                            "train", "--folder=/runs/x", "--seed=3", "--data.train=a b.txt"));
+    EXPECT_THAT(
+        mpirun_command(options, open_mpi, {}, "/bin/rhizome", {"/runs/x", "n.1.2"}),
+        ElementsAre("/mpi/mpirun", "--with-ft", "ulfm", "--mca", "btl", "^sm", "--bind-to", "none",
+                    "--map-by", ":OVERSUBSCRIBE", "-n", "6", "/bin/rhizome", "train",
+                    "--folder=/runs/x", "--run=n.1.2", "--seed=3", "--data.train=a b.txt"));
 }
 
 TEST(MpirunCommand, TakesOurVariablesToOtherHosts) {
     const Environment environment{
         {"HOME", "/"}, {"RHIZOME_SEED", "1"}, {"RHIZOME_MPIRUN", "/m"}, {"RHIZOME_LANES", "2"}};
-    const auto command =
-        mpirun_command({.ranks = 1, .mpirun = "/m"}, {"", "--x"}, environment, "/rhizome", "/f");
+    const auto command = mpirun_command({.ranks = 1, .mpirun = "/m"}, {"", "--x"}, environment,
+                                        "/rhizome", {"/f", "r"});
     EXPECT_THAT(command, ElementsAre("/m", "--x", "--bind-to", "none", "--map-by", ":OVERSUBSCRIBE",
                                      "-x", "RHIZOME_SEED", "-x", "RHIZOME_LANES", "-n", "1",
-                                     "/rhizome", "train", "--folder=/f"));
+                                     "/rhizome", "train", "--folder=/f", "--run=r"));
 }
 
 TEST(MpirunCommand, NeedsAnMpi) {
-    EXPECT_THAT(message_of([] { return mpirun_command({.ranks = 2}, {}, {}, "r", "f"); }),
+    EXPECT_THAT(message_of([] { return mpirun_command({.ranks = 2}, {}, {}, "r", {}); }),
                 HasSubstr("rhizome run (this program was built without an Open MPI"));
 }
 
@@ -136,7 +138,18 @@ TEST(StopOptions, AreRefusedWhenTheyMakeNoSense) {
     }
 }
 
-TEST(CommandLine, KnowsRunAndStop) {
+TEST(SaveOptions, AreAFolderAndPerhapsATime) {
+    EXPECT_EQ(parse_save_options({"runs/x"}), (SaveOptions{"runs/x", 600s}));
+    EXPECT_EQ(parse_save_options({"--within=1.5", "x"}), (SaveOptions{"x", 1500ms}));
+    for (const auto& [arguments, message] : std::vector<std::pair<Arguments, std::string>>{
+             {{}, "rhizome save (which run?), name its folder: rhizome save FOLDER"},
+             {{"x", "--now"}, "`--now` (no such flag), `rhizome save --help` lists all"},
+             {{"x", "--within=0"}, "--within=0 (must be in (0, 1e6])"}}) {
+        EXPECT_THAT(message_of([&] { return parse_save_options(arguments); }), HasSubstr(message));
+    }
+}
+
+TEST(CommandLine, KnowsRunStopAndSave) {
     const auto parse = [](const Arguments& arguments) {
         return parse_command_line(arguments, {}, [](const std::string&) { return ""; });
     };
@@ -148,6 +161,10 @@ TEST(CommandLine, KnowsRunAndStop) {
     const Command stop = parse({"stop", "runs/x"});
     EXPECT_EQ(stop.kind, Kind::stop);
     EXPECT_EQ(stop.stop.folder, "runs/x");
+    EXPECT_EQ(parse({"save", "-h"}).kind, Kind::save_help);
+    const Command save = parse({"save", "runs/x"});
+    EXPECT_EQ(save.kind, Kind::save);
+    EXPECT_EQ(save.save.folder, "runs/x");
     EXPECT_EQ(message_of([&] { return parse({"rum"}); }),
               "`rum` (no such command), did you mean run?");
 }
@@ -156,8 +173,10 @@ TEST(CommandLine, GivesTrainItsRunsFolder) {
     const auto parse = [](const Arguments& arguments) {
         return parse_command_line(arguments, {}, [](const std::string&) { return ""; });
     };
-    const Command command = parse({"train", "--folder", "runs/x", "--data.train", "x", "--seed=3"});
+    const Command command =
+        parse({"train", "--folder", "runs/x", "--run=n.1", "--data.train", "x", "--seed=3"});
     EXPECT_EQ(command.folder, "runs/x");
+    EXPECT_EQ(command.joins, "n.1");
     EXPECT_EQ(command.config.seed, 3U);
     EXPECT_EQ(parse({"train", "--data.train", "x"}).folder, "");
     EXPECT_THAT(message_of([&] { return parse({"train", "--folder", "a", "--folder", "b"}); }),
@@ -166,12 +185,15 @@ TEST(CommandLine, GivesTrainItsRunsFolder) {
                 HasSubstr("--folder (has no value)"));
 }
 
-TEST(Help, OfRunAndStopIsWhatTheyTake) {
+TEST(Help, OfRunStopAndSaveIsWhatTheyTake) {
     for (const std::string part : {"-n N", "--ranks N", "--folder", "--mpirun", "RHIZOME_MPIRUN"}) {
         EXPECT_THAT(run_help_text(), HasSubstr(part));
     }
     for (const std::string part : {"FOLDER", "--within SECONDS", "--now", "\n  7  "}) {
         EXPECT_THAT(stop_help_text(), HasSubstr(part));
+    }
+    for (const std::string part : {"FOLDER", "--within SECONDS", "default: 600", "\n  7  "}) {
+        EXPECT_THAT(save_help_text(), HasSubstr(part));
     }
 }
 

@@ -27,6 +27,15 @@ TEST(Uniform, DropsTheLowEightBitsAndStaysBelowOne) {
     EXPECT_EQ(uniform(all_ones), 1.0F - 0x1p-24F);
 }
 
+TEST(Uniform, OfTwoWordsHasFiftyThreeBitsAndStaysBelowOne) {
+    EXPECT_EQ(uniform(0, 63), 0.0);
+    EXPECT_EQ(uniform(0, 64), 0x1p-53);
+    EXPECT_EQ(uniform(31, 0), 0.0);
+    EXPECT_EQ(uniform(32, 0), 0x1p-27);
+    EXPECT_EQ(uniform(0x80000000, 0), 0.5);
+    EXPECT_EQ(uniform(all_ones, all_ones), 1.0 - 0x1p-53);
+}
+
 TEST(Uniform, IsSpreadEvenlyOverTheUnitInterval) {
     const RandomSite site = RandomSite::in_step(7, LayerId{2}, 1, Step{3}, Microbatch{4});
     std::array<int, 10> tenths{};
@@ -49,6 +58,7 @@ TEST(RandomSite, LaysOutTheCounterAsThePageSays) {
               philox4x32_10({13, 0, 0, (5U << 16) + 0x8002}, key));
     EXPECT_EQ(RandomSite::sampler(seed, 3, 6).words(13),
               philox4x32_10({13, 6, 3, 0xFFFF0000}, key));
+    EXPECT_EQ(RandomSite::generation(seed).words(13), philox4x32_10({13, 0, 0, 0xFFFF0001}, key));
 }
 
 TEST(RandomSite, GivesOtherWordsWhereverOnePartOfThePlaceDiffers) {
@@ -68,6 +78,7 @@ TEST(RandomSite, GivesOtherWordsWhereverOnePartOfThePlaceDiffers) {
         RandomSite::sampler(seed, 0, 0),
         RandomSite::sampler(seed, 1, 0),
         RandomSite::sampler(seed, 0, 1),
+        RandomSite::generation(seed),
     };
     constexpr std::uint32_t blocks = 100;
     std::set<std::array<std::uint32_t, 4>> seen;

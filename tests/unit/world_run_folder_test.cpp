@@ -2,81 +2,22 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>  // mkdtemp is POSIX, not C++
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "unit/world_run_home.hpp"
+
 namespace rhizome::world {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-class RunFolderTest : public ::testing::Test {
-  protected:
-    RunFolderTest() : home_{::testing::TempDir() + "rhizome_run_XXXXXX"} {
-        ENSURE(::mkdtemp(home_.data()) != nullptr);
-    }
-    ~RunFolderTest() override {
-        std::error_code ignored;
-        fs::remove_all(home_, ignored);
-    }
-
-    [[nodiscard]] std::string place(const std::string& name) const { return home_ + "/" + name; }
-    void write(const std::string& name, const std::string& content) const {
-        std::ofstream{place(name)} << content;
-    }
-    [[nodiscard]] std::string read(const std::string& name) const {
-        std::ifstream file{place(name)};
-        std::ostringstream content;
-        content << file.rdbuf();
-        return content.str();
-    }
-
-    std::string home_;
-};
-
-template <class Call>
-std::string message_of(const Call& call) {
-    try {
-        static_cast<void>(call());
-    } catch (const ConfigError& error) {
-        return error.what();
-    }
-    return "";
-}
-
-/// A process that sleeps until it is killed.
-class Sleeper {
-  public:
-    Sleeper() : pid_{fork()} {
-        ENSURE(pid_ >= 0);
-        while (pid_ == 0) pause();
-    }
-    ~Sleeper() { end(); }
-    Sleeper(const Sleeper&) = delete;
-    Sleeper& operator=(const Sleeper&) = delete;
-
-    void end() {
-        if (pid_ == 0) return;
-        ::kill(pid_, SIGKILL);
-        ::waitpid(pid_, nullptr, 0);
-        pid_ = 0;
-    }
-    [[nodiscard]] pid_t pid() const { return pid_; }
-
-  private:
-    pid_t pid_;
-};
 
 TEST_F(RunFolderTest, IsMadeWithTheFoldersAboveIt) {
     const RunFolder folder = RunFolder::make(place("a/b/run/"));
@@ -87,9 +28,20 @@ TEST_F(RunFolderTest, IsMadeWithTheFoldersAboveIt) {
 
 TEST_F(RunFolderTest, IsMadeInAnEmptyFolderAndOnlyOnce) {
     fs::create_directory(place("run"));
-    static_cast<void>(RunFolder::make(place("run")));
+    const RunFolder folder = RunFolder::make(place("run"));
+    EXPECT_FALSE(folder.taken_over());
+    EXPECT_EQ(message_of([&] { return RunFolder::make(place("run")); }),
+              "run folder " + place("run") +
+                  " (a run is going on in it), wait for its end, stop it with `rhizome stop " +
+                  place("run") + "`, or name another folder");
+}
+
+TEST_F(RunFolderTest, IsRefusedWhereOtherFilesAreAndLeavesThemAlone) {
+    fs::create_directory(place("run"));
+    write("run/thesis.txt", "text");
     EXPECT_THAT(message_of([&] { return RunFolder::make(place("run")); }),
                 HasSubstr("run folder " + place("run") + " (is not empty), name one"));
+    EXPECT_EQ(names_in("run"), std::vector<std::string>{"thesis.txt"});
 }
 
 TEST_F(RunFolderTest, IsRefusedWhereThereIsSomethingElse) {
@@ -121,6 +73,20 @@ TEST_F(RunFolderTest, PassesTheEndWordOnToWhoeverHasItOpen) {
     EXPECT_FALSE(yours.ask_to_stop());
 }
 
+TEST_F(RunFolderTest, PassesTheSaveWordOnToOneAndOnce) {
+    const RunFolder mine = RunFolder::make(place("run"));
+    const RunFolder yours = RunFolder::open(place("run"));
+    EXPECT_FALSE(mine.save_asked());
+    EXPECT_FALSE(mine.take_save_word());
+    EXPECT_FALSE(yours.ask_to_save());
+    EXPECT_FALSE(yours.ask_to_save());
+    EXPECT_TRUE(yours.save_asked());
+    EXPECT_TRUE(mine.take_save_word());
+    EXPECT_FALSE(yours.save_asked());
+    EXPECT_FALSE(mine.take_save_word());
+    EXPECT_FALSE(mine.stop_asked());
+}
+
 TEST_F(RunFolderTest, KeepsTheFirstEnding) {
     const RunFolder folder = RunFolder::make(place("run"));
     EXPECT_EQ(folder.finished(), std::nullopt);
@@ -130,7 +96,7 @@ TEST_F(RunFolderTest, KeepsTheFirstEnding) {
     EXPECT_FALSE(second.problem);
     EXPECT_EQ(folder.finished(), (Ending{ExitCode::diverged, "loss is\\x0anan"}));
     EXPECT_EQ(read("run/finished"), "code 4\nreason loss is\\x0anan\n");
-    EXPECT_EQ(std::distance(fs::directory_iterator{place("run")}, {}), 2);  // and `processes`
+    EXPECT_EQ(names_in("run"), (std::vector<std::string>{"finished", "lock", "processes"}));
 }
 
 TEST_F(RunFolderTest, HasOneWinnerHoweverManyTryAtOnce) {
@@ -236,7 +202,10 @@ TEST_F(RunFolderTest, ReportsThatItHasVanished) {
     const RunFolder folder = RunFolder::make(place("run"));
     fs::remove_all(place("run"));
     EXPECT_FALSE(folder.stop_asked());
+    EXPECT_FALSE(folder.save_asked());
+    EXPECT_FALSE(folder.take_save_word());
     EXPECT_EQ(folder.ask_to_stop(), std::errc::no_such_file_or_directory);
+    EXPECT_EQ(folder.ask_to_save(), std::errc::no_such_file_or_directory);
     EXPECT_EQ(folder.record_process("rank.0", getpid()), std::errc::no_such_file_or_directory);
     const Marked mark = folder.finish(ExitCode::done, "done");
     EXPECT_FALSE(mark.mine);
@@ -260,6 +229,7 @@ TEST_F(RunFolderTest, FollowsTheUmask) {
     const mode_t before = ::umask(027);
     const RunFolder folder = RunFolder::make(place("run"));
     static_cast<void>(folder.ask_to_stop());
+    static_cast<void>(folder.ask_to_save());
     static_cast<void>(folder.finish(ExitCode::done, "done"));
     static_cast<void>(folder.record_process("rank.0", getpid()));
     ::umask(before);
@@ -268,7 +238,8 @@ TEST_F(RunFolderTest, FollowsTheUmask) {
     };
     EXPECT_EQ(mode("run"), 0750);
     EXPECT_EQ(mode("run/processes"), 0750);
-    for (const std::string name : {"run/stop", "run/finished", "run/processes/rank.0"}) {
+    for (const std::string name :
+         {"run/lock", "run/stop", "run/save", "run/finished", "run/processes/rank.0"}) {
         EXPECT_EQ(mode(name), 0640) << name;
     }
 }

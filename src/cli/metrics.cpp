@@ -1,0 +1,147 @@
+#include "cli/metrics.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "cli/values.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+/// Keeps the order in which its members were given.
+using Json = nlohmann::ordered_json;
+
+std::string utc(std::chrono::system_clock::time_point time) {
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+    std::tm parts{};
+    if (gmtime_r(&seconds, &parts) == nullptr) return "";
+    std::array<char, 64> text{};
+    return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+/// On one line. What is no number becomes null, and bytes that are no UTF-8 are replaced.
+std::string line_of(const Json& object) {
+    return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+double seconds_of(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+std::string last_error() { return std::generic_category().message(errno); }
+
+}  // namespace
+
+Metrics::Metrics(const std::string& folder, std::int64_t tokens_per_step, const Clock& clock,
+                 const Log& log)
+    : path_{folder + "/metrics.jsonl"},
+      tokens_per_step_{tokens_per_step},
+      clock_{clock},
+      log_{log},
+      start_{clock.now()},
+      last_step_{start_} {
+    open();
+}
+
+Metrics::~Metrics() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void Metrics::open() {
+    // Not blocking: a pipe of that name would wait for a reader.
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (descriptor_ < 0) {
+        give_up(last_error());
+        return;
+    }
+    struct stat facts{};
+    if (::fstat(descriptor_, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        give_up("is no ordinary file");
+        return;
+    }
+    char last = '\n';
+    if (facts.st_size > 0) static_cast<void>(::pread(descriptor_, &last, 1, facts.st_size - 1));
+    ends_in_line_ = last != '\n';
+}
+
+void Metrics::give_up(const std::string& reason) {
+    log_.warn("metrics cannot be written to " + shown(path_) + " (" + reason +
+              "): there are no more of them, and training goes on");
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = -1;
+}
+
+void Metrics::write(const std::string& object) {
+    if (descriptor_ < 0) return;
+    const std::string line = (ends_in_line_ ? "\n" : "") + object;
+    ends_in_line_ = false;
+    ssize_t written = -1;
+    do {
+        written = ::write(descriptor_, line.data(), line.size());
+    } while (written < 0 && errno == EINTR);
+    if (written == static_cast<ssize_t>(line.size())) return;
+    give_up(written < 0 ? last_error() : "only a part of a line was taken");
+}
+
+double Metrics::seconds() const { return seconds_of(clock_.now() - start_); }
+
+void Metrics::on_start(const Start& start) {
+    write(line_of({{"event", "start"},
+                   {"time", utc(start.time)},
+                   {"program", start.program},
+                   {"steps", start.steps},
+                   {"steps_done", start.steps_done},
+                   {"workers", start.workers},
+                   {"mathematics_digest", start.mathematics},
+                   {"fingerprint", start.fingerprint},
+                   {"tokens_per_step", tokens_per_step_},
+                   {"layout", start.layout}}));
+}
+
+void Metrics::on_step(const engine::StepResult& result) {
+    const Nanoseconds now = clock_.now();
+    const double took = seconds_of(now - last_step_);
+    last_step_ = now;
+    const double tokens = static_cast<double>(tokens_per_step_);
+    write(line_of({{"event", "step"},
+                   {"step", result.step.value()},
+                   {"loss", result.loss},
+                   {"gradient_norm", result.gradient_norm},
+                   {"learning_rate", result.learning_rate},
+                   {"tokens", tokens_per_step_ * (std::int64_t{result.step.value()} + 1)},
+                   {"seconds", seconds()},
+                   // Infinite where the clock has not moved, and then null.
+                   {"tokens_per_s", tokens / took}}));
+}
+
+void Metrics::on_evaluation(std::int32_t steps, double loss) {
+    write(line_of(
+        {{"event", "evaluation"}, {"steps", steps}, {"loss", loss}, {"seconds", seconds()}}));
+    last_step_ = clock_.now();  // of the next step, this is no part
+}
+
+void Metrics::on_save(const Save& save) {
+    write(line_of({{"event", "save"},
+                   {"steps", save.steps},
+                   {"seconds", save.seconds},
+                   {"bytes", save.bytes},
+                   {"path", save.path}}));
+}
+
+void Metrics::on_failed_save(std::int32_t steps, const std::string& reason) {
+    write(line_of({{"event", "save_failed"}, {"steps", steps}, {"reason", reason}}));
+}
+
+void Metrics::on_end(ExitCode code, const std::string& reason, std::int32_t steps) {
+    write(line_of({{"event", "end"},
+                   {"code", static_cast<int>(code)},
+                   {"reason", reason},
+                   {"steps", steps},
+                   {"seconds", seconds()}}));
+}
+
+}  // namespace rhizome::cli
