@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -32,24 +34,22 @@ std::vector<std::int32_t> whole_states(const std::shared_ptr<FakeDisk>& disk) {
     return found;
 }
 
-/// Says what was done before the disk stopped, each after it had returned.
+/// What had returned before the disk stopped, in this order.
 enum class Done : std::uint8_t { nothing, first, replaced, second, removed };
 
 Done save_some(FakeDisk& disk) {
-    Done done = Done::nothing;
+    const std::array<std::function<void()>, 4> saves{
+        [&] { static_cast<void>(write_sample_state(disk, folder, 1, 2)); },
+        [&] { static_cast<void>(write_sample_state(disk, folder, 1, 1)); },
+        [&] { static_cast<void>(write_sample_state(disk, folder, 2, 2)); },
+        [&] { remove_state(disk, {folder + "/" + state_name(1), 1}); }};
+    std::size_t done = 0;
     try {
-        static_cast<void>(write_sample_state(disk, folder, 1, 2));
-        done = Done::first;
-        static_cast<void>(write_sample_state(disk, folder, 1, 1));
-        done = Done::replaced;
-        static_cast<void>(write_sample_state(disk, folder, 2, 2));
-        done = Done::second;
-        remove_state(disk, {folder + "/" + state_name(1), 1});
-        done = Done::removed;
+        for (; done < saves.size(); ++done) saves.at(done)();
     } catch (const FileError&) {
         EXPECT_TRUE(disk.fired());
     }
-    return done;
+    return static_cast<Done>(done);
 }
 
 /// The steps of the state that must be found then. A state that is being replaced may have its
