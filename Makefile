@@ -1,5 +1,5 @@
 # Thin front end: a target is one preset of CMake or one tool. `make help` lists them.
-.PHONY: help cpu release asan tsan cuda setup demo test test-all tidy format bench install clean
+.PHONY: help cpu release asan tsan cuda setup demo test test-all fuzz tidy format bench install clean
 .DEFAULT_GOAL := cpu
 # In the order of writing: `setup` before the build that needs it. The build itself runs in parallel.
 .NOTPARALLEL:
@@ -20,7 +20,7 @@ setup:    ## install what is missing (Debian, Ubuntu); on a cluster say what is 
 
 demo: setup cpu ## from nothing to a small model trained on real text
 	@tools/demo-text data/kjv.txt
-	@tools/demo build/cpu/rhizome data/kjv.txt
+	@tools/demo build/cpu data/kjv.txt
 
 test: setup cpu asan ## set up, build, run all tests but the slow ones, plain and with sanitizers
 	@ctest --preset cpu --parallel $(jobs) --label-exclude slow
@@ -28,6 +28,9 @@ test: setup cpu asan ## set up, build, run all tests but the slow ones, plain an
 
 test-all: test ## those of test, and the slow ones: all sizes instead of a sample
 	@ctest --preset cpu --parallel $(jobs) --label-regex slow
+
+fuzz: setup ## bytes from outside against all that reads them, FUZZ_SECONDS (60) per target
+	@tools/fuzz
 
 tidy: setup ## the house rules: arrows, layout, clang-tidy
 	@cmake --preset cpu

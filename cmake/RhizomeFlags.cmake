@@ -36,6 +36,6 @@ if(RHIZOME_SANITIZE)
     set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
     target_compile_options(rhizome_flags INTERFACE
         -fsanitize=${RHIZOME_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer
-        -Wno-maybe-uninitialized)
+        $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_link_options(rhizome_flags INTERFACE -fsanitize=${RHIZOME_SANITIZE})
 endif()

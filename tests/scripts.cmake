@@ -32,6 +32,20 @@ rhizome_script_test(process_tree LABELS unit TIMEOUT 120 UNLESS "${no_python}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/world/process_tree_test.py
         $<TARGET_FILE:process_tree_stub>)
 
+set(no_safetensors "${no_numpy}")
+if(NOT no_safetensors)
+    execute_process(COMMAND ${rhizome_python} -c "import safetensors.numpy"
+        RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(failed)
+        set(no_safetensors "Python has no package safetensors")
+    endif()
+endif()
+add_executable(safetensors_stub tests/state/safetensors_stub.cpp)
+target_link_libraries(safetensors_stub PRIVATE rhizome_flags rhizome_state rhizome_model)
+rhizome_script_test(safetensors LABELS unit TIMEOUT 120 UNLESS "${no_safetensors}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/state/safetensors_test.py
+        $<TARGET_FILE:safetensors_stub>)
+
 rhizome_script_test(golden_gpt_numpy LABELS unit TIMEOUT 300 UNLESS "${no_numpy}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/golden/gpt_numpy.py
         --check ${PROJECT_SOURCE_DIR}/tests/golden/gpt.txt)
@@ -92,3 +106,19 @@ rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 
 rhizome_script_test(run_trains LABELS mpi failure TIMEOUT 600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/train_test.py
         $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+# Kills at a chosen operation on files; a sanitizer's runtime wants to be loaded first itself.
+set(no_kills "${no_mpi}")
+if(RHIZOME_SANITIZE)
+    set(no_kills "a sanitizer's runtime allows nothing to be preloaded")
+else()
+    add_library(kill_at MODULE tests/support/kill_at.cpp)
+    target_link_libraries(kill_at PRIVATE ${CMAKE_DL_LIBS})
+endif()
+rhizome_script_test(run_saves LABELS mpi failure TIMEOUT 900 UNLESS "${no_kills}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/save_test.py
+        $<TARGET_FILE:rhizome> $<$<TARGET_EXISTS:kill_at>:$<TARGET_FILE:kill_at>>)
+
+add_executable(write_state_stub tests/state/write_state_stub.cpp)
+target_include_directories(write_state_stub PRIVATE tests)
+target_link_libraries(write_state_stub PRIVATE rhizome_flags rhizome_state)

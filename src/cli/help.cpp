@@ -87,6 +87,7 @@ exit codes:
   5  a worker was lost, or did not answer within its deadline, and the run could not go on
   6  ended early because somebody asked for it
   7  the run's processes are gone and left no word of how it ended
+  8  ended as it should, but its last state could not be saved
 )";
 }
 

@@ -249,6 +249,20 @@ std::vector<Key> layout_keys() {
         whole("evaluate.microbatches", layout, {1, count_max},
               "Microbatches in a validation, at most.",
               [](auto& c) -> auto& { return c.evaluate_microbatches; }),
+        whole("save.interval", layout, {0, count_max},
+              "Steps between two states that are saved in the run's folder, in the background; 0 "
+              "saves only at the end.",
+              [](auto& c) -> auto& { return c.save_interval; }),
+        whole("save.keep", layout, {1, count_max}, "Newest states that are kept.",
+              [](auto& c) -> auto& { return c.save_keep; }),
+        whole("save.keep_every", layout, {0, count_max},
+              "States that are kept besides: those whose number of steps is a multiple; 0: none.",
+              [](auto& c) -> auto& { return c.save_keep_every; }),
+        path(
+            "from",
+            "State to begin from, of a run with the same mathematics in whatever layout; once the "
+            "run's folder has states of its own, those count.",
+            [](auto& c) -> auto& { return c.from; }, "none"),
         whole("log.interval", layout, {1, count_max}, "Steps between two lines of progress.",
               [](auto& c) -> auto& { return c.log_interval; }),
     };

@@ -29,7 +29,8 @@ Progress::Progress(const ProgressConfig& config, Screen screen, const Clock& clo
       screen_{screen},
       clock_{clock},
       write_{std::move(write)},
-      start_{clock.now()} {}
+      start_{clock.now()},
+      steps_done_{config.steps_before} {}
 
 Progress::~Progress() {
     if (line_open_) write_("\n");
@@ -40,7 +41,7 @@ double Progress::seconds() const {
 }
 
 std::string Progress::step_line(const engine::StepResult& result, double seconds_now) const {
-    const double per_step = seconds_now / steps_done_;
+    const double per_step = seconds_now / (steps_done_ - config_.steps_before);
     const std::string steps = std::to_string(config_.steps);
     const double tokens_per_second =
         per_step > 0 ? static_cast<double>(config_.tokens_per_step) / per_step : 0.0;
@@ -62,7 +63,7 @@ void Progress::on_step(const engine::StepResult& result) {
     if (recent_losses_.size() > recent_steps) recent_losses_.pop_front();
 
     const double now = seconds();
-    if (steps_done_ == 1 || steps_done_ % config_.log_interval == 0 ||
+    if (steps_done_ == config_.steps_before + 1 || steps_done_ % config_.log_interval == 0 ||
         steps_done_ == config_.steps) {
         print_line(step_line(result, now));
     } else if (screen_.kind == Screen::Kind::terminal &&
@@ -78,9 +79,13 @@ void Progress::on_evaluation(std::int32_t steps, double loss) {
     const Evaluation now{steps, loss};
     const bool is_best = !evaluations_ || loss < evaluations_->best.loss;
     evaluations_ = {.last = now, .best = is_best ? now : evaluations_->best};
-    print_line("step " +
-               right_aligned(std::to_string(steps), std::to_string(config_.steps).size()) + "/" +
-               std::to_string(config_.steps) + "  validation loss " + to_fixed(loss, 4));
+    say(steps, "validation loss " + to_fixed(loss, 4));
+}
+
+void Progress::say(std::int32_t steps, const std::string& text) {
+    const std::string all = std::to_string(config_.steps);
+    print_line("step " + right_aligned(std::to_string(steps), all.size()) + "/" + all + "  " +
+               text);
 }
 
 std::string Progress::table(const std::vector<std::pair<std::string, std::string>>& extra) const {
@@ -88,7 +93,11 @@ std::string Progress::table(const std::vector<std::pair<std::string, std::string
     const double samples =
         static_cast<double>(steps_done_) * static_cast<double>(config_.samples_per_step);
     std::vector<std::pair<std::string, std::string>> rows;
-    rows.emplace_back("steps", std::to_string(steps_done_));
+    const std::int32_t here = steps_done_ - config_.steps_before;
+    rows.emplace_back(
+        "steps",
+        std::to_string(steps_done_) +
+            (config_.steps_before > 0 ? " (" + std::to_string(here) + " in this run)" : ""));
     rows.emplace_back("samples",
                       to_fixed(samples, 0) + " (" +
                           to_fixed(samples / static_cast<double>(config_.samples_per_pass), 2) +
@@ -108,9 +117,8 @@ std::string Progress::table(const std::vector<std::pair<std::string, std::string
     }
     rows.emplace_back("time", to_duration(time));
     if (time > 0) {
-        rows.emplace_back(
-            "tokens per second",
-            to_short(static_cast<double>(config_.tokens_per_step) * steps_done_ / time));
+        rows.emplace_back("tokens per second",
+                          to_short(static_cast<double>(config_.tokens_per_step) * here / time));
     }
     rows.insert(rows.end(), extra.begin(), extra.end());
     std::string text;

@@ -15,6 +15,7 @@ namespace rhizome::cli {
 
 struct ProgressConfig {
     std::int32_t steps;
+    std::int32_t steps_before = 0;  // that an earlier run has done
     std::int64_t tokens_per_step;
     std::int64_t samples_per_step;
     std::int64_t samples_per_pass;
@@ -47,6 +48,8 @@ class Progress final : public engine::TrainObserver {
 
     void on_step(const engine::StepResult& result) override;
     void on_evaluation(std::int32_t steps, double loss) override;
+    /// A line of its own, with the run's place in front.
+    void say(std::int32_t steps, const std::string& text);
 
     /// The final table, without what only main knows; `extra` rows are added below.
     [[nodiscard]] std::string table(
@@ -73,7 +76,7 @@ class Progress final : public engine::TrainObserver {
     Nanoseconds start_;
     std::optional<double> shown_at_;  // seconds; when the terminal's line was last written
     bool line_open_ = false;          // a line without its end stands on the terminal
-    std::int32_t steps_done_ = 0;
+    std::int32_t steps_done_;
     std::deque<double> recent_losses_;
     std::optional<Evaluations> evaluations_;
 };

@@ -8,12 +8,19 @@
 namespace rhizome::cli {
 namespace {
 
-void add_group(std::string& text, const RunConfig& config, KeyKind kind) {
+void add_group(std::string& text, const RunConfig& config, KeyKind kind,
+               std::string_view without = "") {
     for (const Key& key : keys()) {
-        if (key.kind != kind) continue;
+        if (key.kind != kind || key.name == without) continue;
         const std::string value = key.print(config);
         if (!value.empty()) text += key.name + " = " + value + "\n";
     }
+}
+
+RunConfig resolved(const RunConfig& config) {
+    RunConfig result = config;
+    if (!result.data.validation.empty()) result.data.validation_share = 0;
+    return result;
 }
 
 }  // namespace
@@ -26,9 +33,20 @@ std::string to_text(const RunConfig& config) {
     return text;
 }
 
+std::string mathematics_keys(const RunConfig& config) {
+    std::string text;
+    add_group(text, resolved(config), KeyKind::mathematics, size_key);
+    return text;
+}
+
+std::string layout_keys(const RunConfig& config) {
+    std::string text;
+    add_group(text, config, KeyKind::layout);
+    return text;
+}
+
 std::string mathematics_digest(const RunConfig& config, std::string_view train_digest) {
-    RunConfig resolved = config;
-    if (!resolved.data.validation.empty()) resolved.data.validation_share = 0;
+    const RunConfig all = resolved(config);
 
     // By name, so that the order of the help is free.
     std::vector<const Key*> sorted;
@@ -40,7 +58,7 @@ std::string mathematics_digest(const RunConfig& config, std::string_view train_d
     Digest digest;
     for (const Key* key : sorted) {
         digest.add_text(key->name);
-        digest.add_text(key->print(resolved));
+        digest.add_text(key->print(all));
     }
     digest.add_text("data.train content");
     digest.add_text(train_digest);

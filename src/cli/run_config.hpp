@@ -66,6 +66,10 @@ struct RunConfig {
     std::int32_t evaluate_interval = 100;     // steps; 0: only at the end
     std::int32_t evaluate_microbatches = 32;  // at most
     std::int32_t log_interval = 10;           // steps
+    std::int32_t save_interval = 100;         // steps; 0: only at the end
+    std::int32_t save_keep = 3;               // newest states
+    std::int32_t save_keep_every = 0;         // and those of every so many steps; 0: none
+    std::string from;                         // a state to begin with; empty: the initial one
 
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };
@@ -73,6 +77,11 @@ struct RunConfig {
 /// A configuration file from which the same configuration is read again. Keys that are not given
 /// (a size, a validation file) are left out.
 [[nodiscard]] std::string to_text(const RunConfig& config);
+
+/// The keys of one kind as they are resolved, as lines of `key = value`: those that decide the
+/// weights, without the name of a size; and the others.
+[[nodiscard]] std::string mathematics_keys(const RunConfig& config);
+[[nodiscard]] std::string layout_keys(const RunConfig& config);
 
 /// Two runs with one digest compute the same weights on the same kind of device. It is made of all
 /// mathematics keys as they are resolved and of the content of the training data (Datasets::

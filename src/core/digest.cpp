@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "core/error.hpp"
 
@@ -32,14 +33,23 @@ void Digest::add_text(std::string_view text) {
     add(std::as_bytes(std::span{text}));
 }
 
-std::string Digest::hex() const {
+std::array<std::byte, 16> Digest::bytes() const {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state_->xxh));
+    std::array<std::byte, 16> bytes{};
+    static_assert(sizeof canonical.digest == sizeof bytes);
+    std::memcpy(bytes.data(), canonical.digest, sizeof bytes);
+    return bytes;
+}
+
+std::string Digest::hex() const { return to_hex(bytes()); }
+
+std::string to_hex(std::span<const std::byte> bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string text;
-    for (const unsigned char byte : canonical.digest) {
-        text += digits[byte >> 4];
-        text += digits[byte & 15];
+    for (const std::byte byte : bytes) {
+        text += digits[std::to_integer<std::size_t>(byte >> 4)];
+        text += digits[std::to_integer<std::size_t>(byte & std::byte{15})];
     }
     return text;
 }

@@ -2,6 +2,7 @@
 // and well mixed, not meant against forgery.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -20,12 +21,17 @@ class Digest {
     void add(std::span<const std::byte> bytes);
     /// The text and its length, so that ("ab", "c") and ("a", "bc") differ.
     void add_text(std::string_view text);
-    /// 32 hexadecimal digits of all that was added so far.
+    /// The 16 bytes of all that was added so far, most significant first.
+    [[nodiscard]] std::array<std::byte, 16> bytes() const;
+    /// 32 hexadecimal digits of them.
     [[nodiscard]] std::string hex() const;
 
   private:
     struct State;
     std::unique_ptr<State> state_;
 };
+
+/// Two lower-case digits a byte.
+[[nodiscard]] std::string to_hex(std::span<const std::byte> bytes);
 
 }  // namespace rhizome

@@ -21,6 +21,7 @@ enum class ExitCode : std::uint8_t {
     peer_lost = 5,   // a worker was lost, or late beyond its deadline, and the run could not go on
     stopped = 6,     // ended early because somebody asked for it
     unfinished = 7,  // the run's processes are gone and left no word of how it ended
+    unsaved = 8,     // ended as it should, but its last state could not be saved
 };
 
 /// Something outside this program is wrong, and somebody can mend it.

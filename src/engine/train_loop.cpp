@@ -10,19 +10,49 @@ CommStatus evaluate(Worker& worker, std::int32_t steps_done, TrainObserver& obse
     return status;
 }
 
+bool is_due(std::int32_t interval, std::int32_t steps) {
+    return interval > 0 && steps % interval == 0;
+}
+
+/// Of the run's last step. What is not finite is not saved.
+CommStatus end(Worker& worker, const TrainLoopConfig& config, std::int32_t steps) {
+    const CommStatus status = worker.expect_finite_parameters();
+    if (status != CommStatus::ok || config.saver == nullptr) return status;
+    return config.saver->finish(steps);
+}
+
+CommStatus save(const TrainLoopConfig& config, std::int32_t steps, Votes all) {
+    if (config.saver == nullptr) return CommStatus::ok;
+    const auto due = is_due(config.save_interval, steps) ? Saver::Due::yes : Saver::Due::no;
+    return config.saver->between_steps(steps, all, due);
+}
+
+Votes votes_of(const TrainLoopConfig& config) {
+    Votes votes = vote::all;
+    if (config.stop_asked()) votes &= ~vote::go_on;
+    if (config.save_asked()) votes &= ~vote::no_save;
+    if (config.saver != nullptr) votes &= config.saver->votes() | ~(vote::idle | vote::well);
+    return votes;
+}
+
 TrainEnd run(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer) {
-    for (std::int32_t step = 0; step < config.steps; ++step) {
-        const StepEnd end = worker.run_step(Step{step}, !config.stop_asked());
-        if (end.status != CommStatus::ok) return {end.status, step, false};
-        observer.on_step(end.result);
+    for (std::int32_t step = config.first_step; step < config.steps; ++step) {
+        const StepEnd step_end = worker.run_step(Step{step}, votes_of(config));
+        if (step_end.status != CommStatus::ok) return {step_end.status, step, false};
+        observer.on_step(step_end.result);
         const std::int32_t done = step + 1;
-        if (!end.go_on && done < config.steps) return {CommStatus::ok, done, true};
-        const bool due = done == config.steps ||
-                         (config.evaluate_interval > 0 && done % config.evaluate_interval == 0);
-        const CommStatus status = due ? evaluate(worker, done, observer) : CommStatus::ok;
+        const bool last = done == config.steps;
+        if ((step_end.votes & vote::go_on) == 0 && !last) {
+            return {end(worker, config, done), done, true};
+        }
+        CommStatus status = last ? CommStatus::ok : save(config, done, step_end.votes);
+        if (status != CommStatus::ok) return {status, done, false};
+        if (last || is_due(config.evaluate_interval, done)) {
+            status = evaluate(worker, done, observer);
+        }
         if (status != CommStatus::ok) return {status, done, false};
     }
-    return {worker.expect_finite_parameters(), config.steps, false};
+    return {end(worker, config, config.steps), config.steps, false};
 }
 
 }  // namespace

@@ -8,15 +8,6 @@ using device::Tensor;
 using device::Work;
 using schedule::Kind;
 
-namespace {
-
-// What a worker says in the agreement of a step.
-constexpr std::uint32_t complete_flag = 1;  // its gradient and all parts are here
-constexpr std::uint32_t finite_flag = 2;
-constexpr std::uint32_t go_on_flag = 4;
-
-}  // namespace
-
 CommStatus Turn::run() {
     for (const Operation& operation : program_.operations) {
         bench_.pulse();
@@ -312,15 +303,12 @@ CommStatus Turn::commit() {
     // An agreement moves only what has left the device; somebody may still need the rest for it.
     Messenger& messenger = bench_.messenger;
     if (const CommStatus status = messenger.drain(); status != CommStatus::ok) return status;
-    const std::uint32_t flags =
-        complete_flag | (is_finite() ? finite_flag : 0) | (task_.go_on ? go_on_flag : 0);
-    const world::Agreement agreement = messenger.world().agree(flags, messenger.deadline());
-    gave_up_ = agreement.status != CommStatus::ok || (agreement.flags & complete_flag) == 0;
-    if (agreement.status != CommStatus::ok) return agreement.status;
-    if (gave_up_) return CommStatus::revoked;  // somebody gave up the step, and the epoch with it
-    committed_ = (agreement.flags & finite_flag) != 0;
-    all_go_on_ = (agreement.flags & go_on_flag) != 0;
-    return CommStatus::ok;
+    const Votes mine = (task_.votes & ~vote::finite) | (is_finite() ? vote::finite : 0);
+    const auto [status, all] = agree_on(messenger, mine);
+    gave_up_ = status != CommStatus::ok;
+    votes_ = all;
+    committed_ = status == CommStatus::ok && (all & vote::finite) != 0;
+    return status;
 }
 
 CommStatus Turn::finish() {

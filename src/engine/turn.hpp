@@ -14,6 +14,7 @@
 #include "engine/parts.hpp"
 #include "engine/program.hpp"
 #include "engine/stage.hpp"
+#include "engine/votes.hpp"
 #include "model/optimizer.hpp"
 
 namespace rhizome::engine {
@@ -39,7 +40,7 @@ struct Task {
     std::function<std::vector<std::int64_t>(Microbatch)> samples;
     std::int64_t loss_terms;                  // of all microbatches
     const model::OptimizerConfig* optimizer;  // null in an evaluation
-    bool go_on;                               // this worker does not ask to stop
+    Votes votes;                              // of this worker, for the agreement
 };
 
 class Turn {
@@ -61,8 +62,8 @@ class Turn {
     [[nodiscard]] double gradient_norm() const;
     /// Are loss and norm finite? If not, nothing was committed.
     [[nodiscard]] bool is_finite() const;
-    /// Did nobody ask to stop?
-    [[nodiscard]] bool all_go_on() const { return all_go_on_; }
+    /// What all have voted for.
+    [[nodiscard]] Votes votes() const { return votes_; }
 
   private:
     [[nodiscard]] CommStatus execute(const Operation& operation);
@@ -107,7 +108,7 @@ class Turn {
     bool parts_made_ = false;
     bool committed_ = false;
     bool gave_up_ = false;
-    bool all_go_on_ = true;
+    Votes votes_ = 0;
     std::vector<double> numbers_;  // losses and squares made here, on the host
 };
 

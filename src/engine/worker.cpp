@@ -93,8 +93,8 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
       messenger_{world, config.patience},
       step_{step_program(plan_, world.self())},
       evaluation_{evaluation_program(plan_, world.self())},
-      state_{device,       *stream_,     network,    layers_of(plan_.shape, world.self()),
-             plan_.owners, world.self(), config.seed},
+      state_{device, network.table(), layers_of(plan_.shape, world.self()), plan_.owners,
+             world.self()},
       exchange_{device,
                 network.table(),
                 plan_.shape,
@@ -114,6 +114,7 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
     losses_ = all.slice(0, losses);
     squares_ = all.slice(losses, squares);
     add_stages(device, train.fields());
+    if (config.begin == Begin::initial) initialize();
     stream_->synchronize();
 }
 
@@ -169,7 +170,14 @@ Workbench Worker::bench(Parts& parts) {
             .pulse = config_.pulse};
 }
 
-StepEnd Worker::run_step(Step step, bool go_on) {
+void Worker::initialize() { state_.initialize(*stream_, network_, config_.seed); }
+
+void Worker::load(ValueSource& source, std::int32_t steps) {
+    state_.load(*stream_, source, config_.pulse);
+    committed_steps_ = steps;
+}
+
+StepEnd Worker::run_step(Step step, Votes votes) {
     std::vector<std::int64_t> all;  // samples of the step, by microbatch and row
     std::int64_t loss_terms = 0;
     for (std::int32_t m = 0; m < plan_.shape.lanes.microbatches; ++m) {
@@ -194,7 +202,7 @@ StepEnd Worker::run_step(Step step, bool go_on) {
                         },
                     .loss_terms = loss_terms,
                     .optimizer = &config_.optimizer,
-                    .go_on = go_on};
+                    .votes = votes};
     Turn turn{bench(step_parts_), step_, task};
     const CommStatus status = turn.run();
     if (turn.committed()) committed_steps_ = step.value() + 1;
@@ -209,7 +217,7 @@ StepEnd Worker::run_step(Step step, bool go_on) {
                             " steps (loss " + to_text(result.loss) + ", gradient norm " +
                             to_text(result.gradient_norm) + " in the next), " + divergence_hint};
     }
-    return {status, result, turn.all_go_on()};
+    return {status, result, turn.votes()};
 }
 
 EvaluationEnd Worker::evaluate() {
@@ -229,7 +237,7 @@ EvaluationEnd Worker::evaluate() {
                     .samples = [&](Microbatch m) { return first_samples(config_.rows, m); },
                     .loss_terms = loss_terms,
                     .optimizer = nullptr,
-                    .go_on = true};
+                    .votes = vote::all};
     Turn turn{bench(*evaluation_parts_), evaluation_, task};
     const CommStatus status = turn.run();
     const double loss = turn.mean_loss();
@@ -250,17 +258,21 @@ CommStatus Worker::expect_finite_parameters() {
         if (status != CommStatus::ok) return status;
         finite = finite && std::isfinite(squares);
     }
-    world::World& world = messenger_.world();
-    const world::Agreement agreement = world.agree(finite ? 3 : 1, messenger_.deadline());
-    gave_up_ = agreement.status != CommStatus::ok || (agreement.flags & 1) == 0;
-    if (agreement.status != CommStatus::ok) return agreement.status;
-    if (gave_up_) return CommStatus::revoked;
-    if ((agreement.flags & 2) == 0) {
+    const auto [status, all] = agree(finite ? vote::all : vote::all & ~vote::finite);
+    if (status != CommStatus::ok) return status;
+    if ((all & vote::finite) == 0) {
         throw DivergedError{std::string{"training diverged in its last step (a parameter is not "
                                         "finite), "} +
                             divergence_hint};
     }
     return CommStatus::ok;
+}
+
+Voted Worker::agree(Votes votes) {
+    config_.pulse();
+    const Voted voted = agree_on(messenger_, votes);
+    gave_up_ = voted.status != CommStatus::ok;
+    return voted;
 }
 
 void Worker::abandon() {

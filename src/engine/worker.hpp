@@ -23,16 +23,23 @@
 #include "engine/stage.hpp"
 #include "engine/step_result.hpp"
 #include "engine/turn.hpp"
+#include "engine/votes.hpp"
 #include "engine/worker_state.hpp"
 #include "world/world.hpp"
 
 namespace rhizome::engine {
+
+enum class Begin : std::uint8_t {
+    initial,  // with the initial state
+    loaded    // with one that will be loaded
+};
 
 struct WorkerConfig {
     std::uint64_t seed;
     std::int32_t rows;  // samples per microbatch
     model::OptimizerConfig optimizer;
     Nanoseconds patience;  // no wait for a peer or the device is longer
+    Begin begin = Begin::initial;
     /// Called before every instruction and after every layer; shows that the worker is alive.
     std::function<void()> pulse = [] {};
 };
@@ -41,7 +48,7 @@ struct WorkerConfig {
 struct StepEnd {
     CommStatus status;
     StepResult result;
-    bool go_on;  // nobody asked to stop
+    Votes votes;  // what all have voted for
 };
 
 struct EvaluationEnd {
@@ -59,8 +66,8 @@ struct MemoryPlan {
 
 class Worker {
   public:
-    /// Makes the initial state. All references must outlive the worker; the plan's workers are the
-    /// world's members. `validation` may be null if the plan has no evaluation.
+    /// All references must outlive the worker; the plan's workers are the world's members.
+    /// `validation` may be null if the plan has no evaluation.
     Worker(device::Device& device, const model::Network& network, const data::Dataset& train,
            const data::Dataset* validation, world::World& world, const RunPlan& plan,
            const WorkerConfig& config);
@@ -70,9 +77,15 @@ class Worker {
                                                 const RunPlan& plan, WorkerId self,
                                                 std::int32_t rows);
 
+    /// With the initial state.
+    void initialize();
+    /// In place of the initial state: that after so many steps. Throws what `source` throws; the
+    /// worker is of no use then until another one has been loaded.
+    void load(ValueSource& source, std::int32_t steps);
+
     /// One step. All workers must ask for the same one. Throws DivergedError, on all workers, and
     /// leaves parameters and moments alone, when loss or gradient is not finite.
-    [[nodiscard]] StepEnd run_step(Step step, bool go_on);
+    [[nodiscard]] StepEnd run_step(Step step, Votes votes);
 
     /// Mean loss of the first samples of the validation set, in order, without dropout: as many
     /// microbatches as the plan says. Throws DivergedError if it is not finite.
@@ -81,6 +94,9 @@ class Worker {
     /// Throws DivergedError, on all workers, if a parameter of anybody is not finite. A step's
     /// update can do that without its loss and gradient, which are those before it, showing it.
     [[nodiscard]] CommStatus expect_finite_parameters();
+
+    /// An agreement outside of steps; all workers must come to it.
+    [[nodiscard]] Voted agree(Votes votes);
 
     /// Gives up: ends the epoch for all and takes part in the agreement that the others come to,
     /// so that nobody waits for this worker.

@@ -41,12 +41,12 @@ Tensor slice_of(const LayerTable& table, const Tensor& tensor, ChunkRef chunk) {
 
 }  // namespace
 
-WorkerState::WorkerState(device::Device& device, device::Stream& stream,
-                         const model::Network& network, std::span<const LayerRange> held,
-                         const OwnershipMap& owners, WorkerId self, std::uint64_t seed)
-    : table_{network.table()},
+WorkerState::WorkerState(device::Device& device, const LayerTable& table,
+                         std::span<const LayerRange> held, const OwnershipMap& owners,
+                         WorkerId self)
+    : table_{table},
       held_{held.begin(), held.end()},
-      parameters_{device, table_, TiedTensors::shared, held} {
+      parameters_{device, table, TiedTensors::shared, held} {
     const std::vector<TensorSpec> specs = chunk_specs(table_, held, owners, self);
     const device::Layout layout{specs};
     chunks_ = device.allocate(layout.bytes);
@@ -66,12 +66,18 @@ WorkerState::WorkerState(device::Device& device, device::Stream& stream,
                          .second_moment = take()};
         const auto here = this->held(chunk);
         state.parameter = here ? *here : take();
-        stream.zero(state.first_moment);
-        stream.zero(state.second_moment);
         owned_.push_back(state);
     }
+}
+
+void WorkerState::initialize(device::Stream& stream, const model::Network& network,
+                             std::uint64_t seed) {
+    for (const OwnedState& owned : owned_) {
+        stream.zero(owned.first_moment);
+        stream.zero(owned.second_moment);
+    }
     for (const TensorRef tensor : table_.owned()) {
-        const auto use = use_in(table_, held, tensor);
+        const auto use = use_in(table_, held_, tensor);
         const auto first = std::find_if(owned_.begin(), owned_.end(), [&](const OwnedState& each) {
             return each.chunk.tensor == tensor;
         });
@@ -90,6 +96,41 @@ WorkerState::WorkerState(device::Device& device, device::Stream& stream,
             }
         }
         stream.synchronize();  // before `bytes` goes
+    }
+}
+
+void WorkerState::load(device::Stream& stream, ValueSource& source,
+                       const std::function<void()>& pulse) {
+    std::vector<std::byte> bytes;
+    const auto fill = [&](ChunkRef chunk, state::Value value, const Tensor& to) {
+        bytes.resize(static_cast<std::size_t>(to.bytes()));
+        source.read(chunk, value, bytes);
+        stream.upload(to, bytes);
+        stream.synchronize();  // before the next one takes its place
+        pulse();
+    };
+    // Value by value, as files have them.
+    auto owned = owned_.begin();
+    for (const TensorRef tensor : table_.owned()) {
+        const auto end = std::find_if(owned, owned_.end(), [&](const OwnedState& each) {
+            return each.chunk.tensor != tensor;
+        });
+        for (std::int32_t c = 0; c < table_.chunks_of(tensor); ++c) {
+            if (const auto here = held({tensor, c})) {
+                fill({tensor, c}, state::Value::parameter, *here);
+            }
+        }
+        const bool has_holder = use_in(table_, held_, tensor).has_value();
+        for (auto each = owned; each != end && !has_holder; ++each) {
+            fill(each->chunk, state::Value::parameter, each->parameter);
+        }
+        for (auto each = owned; each != end; ++each) {
+            fill(each->chunk, state::Value::first_moment, each->first_moment);
+        }
+        for (auto each = owned; each != end; ++each) {
+            fill(each->chunk, state::Value::second_moment, each->second_moment);
+        }
+        owned = end;
     }
 }
 

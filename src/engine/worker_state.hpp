@@ -2,12 +2,14 @@
 // chunks that it owns parameters and moments, whether it computes with them or not.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "core/ownership_map.hpp"
 #include "model/network.hpp"
 #include "model/parameters.hpp"
+#include "state/facts.hpp"
 
 namespace rhizome::engine {
 
@@ -20,12 +22,24 @@ struct OwnedState {
     device::Tensor second_moment;
 };
 
+/// Where a state's values come from.
+class ValueSource {
+  public:
+    virtual ~ValueSource() = default;
+    /// Of an owned chunk, into exactly so many bytes.
+    virtual void read(ChunkRef chunk, state::Value value, std::span<std::byte> to) = 0;
+};
+
 class WorkerState {
   public:
-    /// Makes the initial state. `held` are the layers computed here, ascending, maybe none.
-    WorkerState(device::Device& device, device::Stream& stream, const model::Network& network,
-                std::span<const LayerRange> held, const OwnershipMap& owners, WorkerId self,
-                std::uint64_t seed);
+    /// Memory without content. `held` are the layers computed here, ascending, maybe none.
+    WorkerState(device::Device& device, const LayerTable& table, std::span<const LayerRange> held,
+                const OwnershipMap& owners, WorkerId self);
+
+    /// With the initial state.
+    void initialize(device::Stream& stream, const model::Network& network, std::uint64_t seed);
+    /// With values from elsewhere. Calls `pulse` after every chunk. Throws what `source` throws.
+    void load(device::Stream& stream, ValueSource& source, const std::function<void()>& pulse);
 
     /// Device memory that it takes.
     [[nodiscard]] static std::int64_t planned_bytes(const model::Network& network,

@@ -19,8 +19,7 @@ namespace rhizome::state {
 /// What is stored of each chunk.
 enum class Value : std::uint8_t { parameter, first_moment, second_moment };
 
-inline constexpr std::array all_values{Value::parameter, Value::first_moment,
-                                       Value::second_moment};
+inline constexpr std::array all_values{Value::parameter, Value::first_moment, Value::second_moment};
 
 /// "parameter", "first_moment", "second_moment": as the datasets are called.
 [[nodiscard]] std::string_view name_of(Value value);
@@ -51,7 +50,7 @@ struct StoredChunk {
 struct StoredTable {
     std::vector<StoredTensor> tensors;
     std::vector<StoredTie> ties;
-    std::int64_t chunk_elements;
+    std::int64_t chunk_elements = 0;
 
     [[nodiscard]] std::int32_t chunks_of(std::int32_t tensor) const;
     [[nodiscard]] std::int64_t first_element_of(StoredChunk chunk) const;
@@ -76,18 +75,18 @@ struct Event {
 
 struct StateFacts {
     std::int32_t steps = 0;  // that are in it
-    std::string saved_at;    // UTC, as in Event
-    std::string program;     // "rhizome 0.1.0"
+    std::string saved_at{};  // UTC, as in Event
+    std::string program{};   // "rhizome 0.1.0"
     /// Keys as lines of `key = value`: those that decide the weights, and the others.
-    std::string mathematics;
-    std::string layout;
-    std::string mathematics_digest;  // with the content of the training data
-    std::string data_digest;         // that content's
-    std::string fingerprint;         // device, build, instruction set, C library
+    std::string mathematics{};
+    std::string layout{};
+    std::string mathematics_digest{};  // with the content of the training data
+    std::string data_digest{};         // that content's
+    std::string fingerprint{};         // device, build, instruction set, C library
     /// Where the sampler stands: samples used so far, how many a pass has.
     std::int64_t samples = 0;
     std::int64_t samples_per_pass = 0;
-    std::vector<Event> history;
+    std::vector<Event> history{};
     friend bool operator==(const StateFacts&, const StateFacts&) = default;
 };
 

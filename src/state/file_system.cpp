@@ -112,9 +112,10 @@ class HostFileSystem final : public FileSystem {
         if (problem) fail(path, problem);
     }
     void rename(const std::string& from, const std::string& to) override {
-        if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
-        // Not every file system knows that flag. A folder in use is never replaced anyway: it is not
-        // empty.
+        if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0)
+            return;
+        // Not every file system knows that flag. A folder in use is never replaced anyway: it is
+        // not empty.
         if (errno != EINVAL && errno != ENOSYS) fail(to, last_error());
         if (kind_of(to)) fail(to, std::make_error_code(std::errc::file_exists));
         if (::rename(from.c_str(), to.c_str()) != 0) fail(to, last_error());

@@ -1,15 +1,19 @@
 // One writer's share of a state: chunks, with a digest of each of their values, in an HDF5 file of
 // its own.
 //
-// A file begins with 512 bytes of text (HDF5 calls them the user block): kind, version, how long the
-// file is, where the values begin, and digests of everything before them. So whatever HDF5 has to
-// parse is checked before it does, and values are checked as they are read.
+// A file begins with 512 bytes of text (HDF5 calls them the user block): kind, version, how long
+// the file is, where the values begin, and digests of everything before them. So whatever HDF5 has
+// to parse is checked before it does, and values are checked as they are read.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.hpp"
@@ -44,6 +48,7 @@ struct ShareFacts {
 
 /// "share-00003.h5"
 [[nodiscard]] std::string share_name(std::int32_t writer);
+[[nodiscard]] std::optional<std::int32_t> writer_of_name(std::string_view name);
 
 /// Writes and syncs a share. `chunks` ascending, may be none. Throws FileError.
 ShareFacts write_share(FileSystem& files, const std::string& path, const StoredTable& table,

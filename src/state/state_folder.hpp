@@ -8,6 +8,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "state/index_file.hpp"
 
@@ -29,12 +35,13 @@ struct FoundState {
 /// them. Throws FileError.
 [[nodiscard]] std::vector<FoundState> find_states(FileSystem& files, const std::string& folder);
 
-/// Makes the hidden folder, and removes those of earlier attempts. Throws FileError.
+/// Makes the hidden folder, and removes those of earlier attempts; a state that was about to be
+/// replaced when its process died gets its name back. Throws FileError.
 void begin_state(FileSystem& files, const std::string& folder, std::int32_t steps);
 
-/// Reads the shares' headers, writes the index, syncs, renames: then the state is there. A state of
-/// that many steps that is there already is replaced (it has the same content, or is damaged).
-/// Throws FileError, StateError.
+/// Reads the shares up to their values, writes the index, syncs, renames: then the state is there.
+/// A state of that many steps that is there already is replaced (it has the same content, or is
+/// damaged). Throws FileError, StateError.
 FoundState commit_state(FileSystem& files, const std::string& folder, const StateFacts& facts,
                         const StoredTable& table, std::int32_t writers);
 
@@ -73,8 +80,8 @@ class StateReader {
     std::shared_ptr<FileSystem> files_;
     std::string path_;
     IndexFile index_;
-    std::vector<std::size_t> first_chunk_;  // of each tensor, in writer_of
-    std::map<std::int32_t, std::unique_ptr<ShareReader>> shares_;
+    std::vector<std::size_t> first_chunk_;                         // of each tensor, in writer_of
+    std::map<std::int32_t, std::unique_ptr<ShareReader>> shares_;  // by writer
 };
 
 /// What is wrong with a state; every byte of it is read.
@@ -84,11 +91,13 @@ struct Fault {
     std::string reason;
 };
 struct Verified {
-    std::vector<Fault> faults;  // none: it is whole
-    std::int64_t bytes = 0;     // that were read
+    std::vector<Fault> faults{};  // none: it is whole
+    std::int64_t bytes = 0;       // that were read
     /// As a run's last table shows it: one digest of all values. Empty if there are faults.
-    std::string weights;
+    std::string weights{};
 };
-[[nodiscard]] Verified verify_state(std::shared_ptr<FileSystem> files, const std::string& path);
+/// Throws FileError if there is no such folder.
+[[nodiscard]] Verified verify_state(const std::shared_ptr<FileSystem>& files,
+                                    const std::string& path);
 
 }  // namespace rhizome::state

@@ -42,7 +42,7 @@ std::string to_text(const Recorded& process) {
 /// Strict in the simplest way: a text is one if writing its content again gives the same text.
 std::optional<Ending> parse_ending(const std::string& text) {
     const auto code = parse_integer(value_of("code", text));
-    if (!code || *code < 0 || *code > static_cast<int>(ExitCode::unfinished)) return std::nullopt;
+    if (!code || *code < 0 || *code > static_cast<int>(ExitCode::unsaved)) return std::nullopt;
     const Ending ending{static_cast<ExitCode>(*code), value_of("reason", text)};
     return to_text(ending) == text ? std::optional{ending} : std::nullopt;
 }

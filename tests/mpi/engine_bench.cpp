@@ -69,8 +69,9 @@ Times steps(const Team& team, world::World& world, device::Device& device, const
                           plan_of(job, world),
                           {.seed = 1, .rows = job.rows, .optimizer = {}, .patience = patience}};
     std::int32_t step = 0;
-    return measure(team, budget_s,
-                   [&] { ENSURE(worker.run_step(Step{step++}, true).status == CommStatus::ok); });
+    return measure(team, budget_s, [&] {
+        ENSURE(worker.run_step(Step{step++}, engine::vote::all).status == CommStatus::ok);
+    });
 }
 
 std::string ranks_text(const Team& team) { return std::to_string(team.size()) + " ranks"; }

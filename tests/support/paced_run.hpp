@@ -73,7 +73,7 @@ inline std::vector<double> paced_steps(world::World& world, const SmallOptions& 
     std::vector<double> seconds;
     for (std::int32_t step = 0; step < steps; ++step) {
         const Nanoseconds begin = world.clock().now();
-        const engine::StepEnd end = paced.worker.run_step(Step{step}, true);
+        const engine::StepEnd end = paced.worker.run_step(Step{step}, engine::vote::all);
         if (end.status != CommStatus::ok) return {};
         seconds.push_back(std::chrono::duration<double>(world.clock().now() - begin).count());
     }

@@ -46,9 +46,11 @@ class VerdictWorld final : public world::World {
     Agreement verdict_;
 };
 
+// As a step's agreement has them.
 constexpr std::uint32_t complete = 1;
-constexpr std::uint32_t finite = 2;
-constexpr std::uint32_t go_on = 4;
+constexpr std::uint32_t finite = engine::vote::finite << 1;
+constexpr std::uint32_t go_on = engine::vote::go_on << 1;
+constexpr std::uint32_t others = (engine::vote::all << 1) & ~(finite | go_on);
 
 class Commit : public testing::Test {
   protected:
@@ -60,14 +62,14 @@ class Commit : public testing::Test {
     };
 
     /// One worker, one step.
-    Found step(Agreement verdict, bool goes_on = true) {
+    Found step(Agreement verdict, engine::Votes votes = engine::vote::all) {
         const auto inner = world::make_solo_world();
         VerdictWorld world{*inner, verdict};
         const auto device = device::make_reference_device(1);
         const auto plan = plan_of({}, network_.table(), world.members(), options_.lanes, 0);
         engine::Worker worker{*device, network_, text_, nullptr, world, plan, config()};
         const auto before = owned_digests(worker, network_.table());
-        const StepEnd end = worker.run_step(Step{0}, goes_on);
+        const StepEnd end = worker.run_step(Step{0}, votes);
         return {end, worker.committed_steps() == 1,
                 owned_digests(worker, network_.table()) != before, world.given};
     }
@@ -86,7 +88,7 @@ TEST_F(Commit, HappensIfAllSaySo) {
     EXPECT_EQ(found.end.status, CommStatus::ok);
     EXPECT_TRUE(found.committed);
     EXPECT_TRUE(found.changed);
-    EXPECT_TRUE(found.end.go_on);
+    EXPECT_EQ(found.end.votes, engine::vote::finite | engine::vote::go_on);
 }
 
 TEST_F(Commit, HappensIfSomebodyAsksToStop) {
@@ -94,7 +96,7 @@ TEST_F(Commit, HappensIfSomebodyAsksToStop) {
     EXPECT_EQ(found.end.status, CommStatus::ok);
     EXPECT_TRUE(found.committed);
     EXPECT_TRUE(found.changed);
-    EXPECT_FALSE(found.end.go_on);
+    EXPECT_EQ(found.end.votes, engine::vote::finite);
 }
 
 TEST_F(Commit, DoesNotHappenIfSomebodyIsMissing) {
@@ -119,8 +121,9 @@ TEST_F(Commit, DoesNotHappenIfSomebodyGaveUp) {
 }
 
 TEST_F(Commit, IsAskedForWithTheWorkersWord) {
-    EXPECT_EQ(step({CommStatus::timed_out, 0}).given, complete | finite | go_on);
-    EXPECT_EQ(step({CommStatus::timed_out, 0}, false).given, complete | finite);
+    EXPECT_EQ(step({CommStatus::timed_out, 0}).given, complete | finite | go_on | others);
+    EXPECT_EQ(step({CommStatus::timed_out, 0}, engine::vote::idle).given,
+              complete | finite | (engine::vote::idle << 1));
 }
 
 TEST_F(Commit, IsNotForOneWhoGivesUp) {

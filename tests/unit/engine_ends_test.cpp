@@ -97,10 +97,11 @@ TEST_P(Ends, OfAStepThatDivergesAreTheSameForAllAndLeaveTheStateAlone) {
     std::vector<std::string> texts(workers);
     run(
         [&](world::World& world, Worker& worker) {
-            ASSERT_EQ(worker.run_step(Step{0}, true).status, CommStatus::ok);
+            ASSERT_EQ(worker.run_step(Step{0}, engine::vote::all).status, CommStatus::ok);
             ASSERT_EQ(worker.committed_steps(), 1);
             const auto before = state(worker);
-            texts[world.self().index()] = divergence([&] { (void)worker.run_step(Step{1}, true); });
+            texts[world.self().index()] =
+                divergence([&] { (void)worker.run_step(Step{1}, engine::vote::all); });
             EXPECT_EQ(state(worker), before);
             EXPECT_EQ(worker.committed_steps(), 1);
         },
@@ -116,7 +117,8 @@ TEST_P(Ends, OfAStepAreDivergenceForAllWhereOneWorkersWeightsAreNot) {
         const bool first = world.self() == WorkerId{0};
         if (first) poison(worker, worker.state().parameters().whole());
         const auto before = state(worker);
-        texts[world.self().index()] = divergence([&] { (void)worker.run_step(Step{0}, true); });
+        texts[world.self().index()] =
+            divergence([&] { (void)worker.run_step(Step{0}, engine::vote::all); });
         EXPECT_EQ(state(worker), before);
         EXPECT_EQ(worker.committed_steps(), 0);
     });
@@ -197,11 +199,13 @@ TEST_P(Ends, OfARunThatIsStoppedInItsLastStepAreThoseOfAnyRun) {
 
 TEST_P(Ends, OfAStepSayWhetherAllGoOn) {
     run([&](world::World& world, Worker& worker) {
-        EXPECT_TRUE(worker.run_step(Step{0}, true).go_on);
-        const StepEnd asked = worker.run_step(Step{1}, world.self() != WorkerId{1});
+        EXPECT_EQ(worker.run_step(Step{0}, engine::vote::all).votes, engine::vote::all);
+        const StepEnd asked = worker.run_step(
+            Step{1}, world.self() == WorkerId{1} ? engine::vote::all & ~engine::vote::go_on
+                                                 : engine::vote::all);
         EXPECT_EQ(asked.status, CommStatus::ok);
-        EXPECT_FALSE(asked.go_on);
-        EXPECT_TRUE(worker.run_step(Step{2}, true).go_on);
+        EXPECT_EQ(asked.votes, engine::vote::all & ~engine::vote::go_on);
+        EXPECT_EQ(worker.run_step(Step{2}, engine::vote::all).votes, engine::vote::all);
     });
 }
 
@@ -235,7 +239,8 @@ TEST(Divergence, IsAlsoThatOfTheGradientAlone) {
     fill(worker, {LayerId{layers - 2}, 0}, 1e200);
     fill(worker, {LayerId{layers - 1}, 0}, 1e-200);
     const auto before = owned_digests(worker, network.table());
-    const std::string text_of_it = divergence([&] { (void)worker.run_step(Step{0}, true); });
+    const std::string text_of_it =
+        divergence([&] { (void)worker.run_step(Step{0}, engine::vote::all); });
     EXPECT_THAT(text_of_it, HasSubstr("gradient norm inf"));
     EXPECT_THAT(text_of_it, testing::Not(HasSubstr("loss inf")));
     EXPECT_THAT(text_of_it, testing::Not(HasSubstr("loss nan")));

@@ -73,7 +73,7 @@ TEST_P(Memory, IsAllocatedAsPlannedAndNeverAgain) {
             EXPECT_EQ(device.bytes(), planned.held) << "worker " << world.self().value();
             const int calls = device.calls();
             for (std::int32_t step = 0; step < 2; ++step) {
-                ASSERT_EQ(worker.run_step(Step{step}, true).status, CommStatus::ok);
+                ASSERT_EQ(worker.run_step(Step{step}, engine::vote::all).status, CommStatus::ok);
                 if (!plan.evaluation) continue;
                 ASSERT_EQ(worker.evaluate().status, CommStatus::ok);
             }

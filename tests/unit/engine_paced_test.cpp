@@ -71,7 +71,7 @@ TEST(Paced, AStepIsOverWhenTheDeviceIsDone) {
     const Accelerator slow{.update_s_per_element = 1e-5};
     const auto outcomes = world::run_fake_world({.workers = 1}, [&](world::World& world) {
         PacedWorker paced{world, eight_layers({4, 4}), {}, slow};
-        ASSERT_EQ(paced.worker.run_step(Step{0}, true).status, CommStatus::ok);
+        ASSERT_EQ(paced.worker.run_step(Step{0}, engine::vote::all).status, CommStatus::ok);
         EXPECT_EQ(paced.worker.stream().record()->due(), world.clock().now());
     });
     EXPECT_FALSE(outcomes.front().error);

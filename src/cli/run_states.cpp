@@ -1,0 +1,174 @@
+#include "cli/run_states.hpp"
+
+#include <chrono>
+#include <map>
+#include <sstream>
+
+#include "cli/start_agreement.hpp"
+#include "engine/stored_values.hpp"
+#include "engine/tell.hpp"
+
+namespace rhizome::cli {
+namespace {
+
+std::string now_text() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return state::utc_text(std::chrono::duration_cast<std::chrono::seconds>(now).count());
+}
+
+std::map<std::string, std::string> parse_lines(const std::string& text) {
+    std::map<std::string, std::string> values;
+    std::istringstream lines{text};
+    for (std::string line; std::getline(lines, line);) {
+        const std::size_t equals = line.find(" = ");
+        if (equals != std::string::npos) values[line.substr(0, equals)] = line.substr(equals + 3);
+    }
+    return values;
+}
+
+bool is_first(engine::Worker& worker) {
+    const world::World& world = worker.messenger().world();
+    return world.self() == world.members().front();
+}
+
+[[noreturn]] void fail_of_loss() {
+    throw UserError{ExitCode::peer_lost,
+                    "a worker was lost while the state was loaded, see what it said"};
+}
+
+}  // namespace
+
+RunIdentity identity_of(const RunConfig& config, const data::Datasets& datasets,
+                        const std::string& fingerprint) {
+    RunIdentity identity{
+        .mathematics = mathematics_keys(config),
+        .layout = layout_keys(config),
+        .mathematics_digest = mathematics_digest(config, datasets.train_digest),
+        .data_digest = datasets.train_digest,
+        .fingerprint = fingerprint,
+        .samples_per_step = std::int64_t{config.microbatches} * config.microbatch_size,
+        .samples_per_pass = datasets.train->samples()};
+    return identity;
+}
+
+std::vector<std::string> differences(const state::StateFacts& facts, const RunIdentity& identity) {
+    std::vector<std::string> found;
+    const auto there = parse_lines(facts.mathematics);
+    const auto here = parse_lines(identity.mathematics);
+    for (const auto& [key, value] : here) {
+        const auto other = there.find(key);
+        const std::string its = other == there.end() ? "not there" : other->second;
+        if (its != value) found.push_back(key + " = " + its + ", here " + value);
+    }
+    for (const auto& [key, value] : there) {
+        if (!here.contains(key)) found.push_back(key + " = " + value + ", here unknown");
+    }
+    if (facts.data_digest != identity.data_digest) found.emplace_back("other training data");
+    return found;
+}
+
+std::string states_folder(const std::string& run_folder) { return run_folder + "/states"; }
+
+RunStates::RunStates(std::shared_ptr<state::FileSystem> files, RunIdentity identity,
+                     const LayerTable& table, const Log& log)
+    : files_{std::move(files)}, identity_{std::move(identity)}, table_{table}, log_{log} {}
+
+RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& path) {
+    Attempt attempt;
+    try {
+        state::StateReader reader{files_, path};
+        const state::StateFacts& facts = reader.index().facts;
+        if (const auto differ = differences(facts, identity_); !differ.empty()) {
+            attempt.mistake = ConfigError{
+                "state " + visible(path) + " (trained with " + visible(differ.front()) +
+                (differ.size() > 1 ? "; and " + std::to_string(differ.size() - 1) + " more" : "") +
+                "), give the same, or take another folder for a run of its own"};
+            return attempt;
+        }
+        if (reader.index().table != state::stored_table_of(table_)) {
+            throw state::StateError{path, "tensors", "are those of another network",
+                                    "take another state"};
+        }
+        engine::StoredValues values{reader, table_};
+        worker.load(values, facts.steps);
+        if (facts.fingerprint != identity_.fingerprint && is_first(worker)) {
+            log_.warn("the state was made by " + visible(facts.fingerprint) +
+                      ", which is not what computes here: from here on the last bits of the "
+                      "weights may not be those of a run that had stayed there");
+        }
+        attempt.steps = facts.steps;
+        history_ = facts.history;
+    } catch (const state::StateError& error) {
+        attempt.damage = error.what();
+    } catch (const state::FileError& error) {
+        attempt.damage = error.what();
+    }
+    return attempt;
+}
+
+RunStates::Found RunStates::load_from(engine::Worker& worker, Nanoseconds patience,
+                                      const std::string& path) {
+    Attempt attempt = load(worker, path);
+    if (!attempt.damage.empty()) {
+        attempt.mistake = DataError{"from=" + visible(path) + " (" + attempt.damage +
+                                    "), name the folder of a state, RUN/states/step-..."};
+    }
+    agree_to_start(worker.messenger().world(), patience, attempt.mistake);
+    return {path, attempt.steps};
+}
+
+std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, Nanoseconds patience,
+                                                       const std::string& folder) {
+    world::World& world = worker.messenger().world();
+    std::vector<state::FoundState> states;
+    std::optional<UserError> problem;
+    if (is_first(worker)) {
+        try {
+            states = state::find_states(*files_, folder);
+        } catch (const state::FileError& error) {
+            problem = DataError{std::string{error.what()} + ", see why states cannot be listed"};
+        }
+    }
+    agree_to_start(world, patience, problem);
+    for (std::size_t next = 0;; ++next) {
+        const bool any = next < states.size();
+        const engine::Told told = engine::tell_all(worker, any ? states[next].steps : -1);
+        if (told.status != CommStatus::ok) fail_of_loss();
+        if (told.number < 0) {
+            if (next == 0) return std::nullopt;
+            const DataError damaged{"the states below " + visible(folder) +
+                                    " (none is whole), see `rhizome-state verify`; move them away "
+                                    "to begin anew"};
+            agree_to_start(world, patience, std::optional<UserError>{damaged});
+        }
+        const std::string path = folder + "/" + state::state_name(told.number);
+        const Attempt attempt = load(worker, path);
+        agree_to_start(world, patience, attempt.mistake);
+        if (!attempt.damage.empty()) log_.warn(attempt.damage + "; an older state is tried");
+        const auto [status, all] = worker.agree(
+            attempt.damage.empty() ? engine::vote::all : engine::vote::all & ~engine::vote::well);
+        if (status != CommStatus::ok) fail_of_loss();
+        if ((all & engine::vote::well) != 0) return Found{path, told.number};
+    }
+}
+
+void RunStates::note(std::int32_t steps, const std::string& kind, const std::string& text) {
+    history_.push_back({.time = now_text(), .steps = steps, .kind = kind, .text = text});
+}
+
+state::StateFacts RunStates::facts(std::int32_t steps) const {
+    state::StateFacts facts{.steps = steps,
+                            .saved_at = now_text(),
+                            .program = "rhizome " RHIZOME_VERSION,
+                            .mathematics = identity_.mathematics,
+                            .layout = identity_.layout,
+                            .mathematics_digest = identity_.mathematics_digest,
+                            .data_digest = identity_.data_digest,
+                            .fingerprint = identity_.fingerprint,
+                            .samples = steps * identity_.samples_per_step,
+                            .samples_per_pass = identity_.samples_per_pass,
+                            .history = history_};
+    return facts;
+}
+
+}  // namespace rhizome::cli
