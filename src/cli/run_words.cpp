@@ -89,7 +89,7 @@ SignalWords::SignalWords(const world::RunFolder& folder, const Log& log)
 
 SignalWords::~SignalWords() {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-        sigaction(numbers.at(i), &heard().before.at(i), nullptr);
+        ENSURE(sigaction(numbers.at(i), &heard().before.at(i), nullptr) == 0);
     }
 }
 
