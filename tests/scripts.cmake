@@ -122,7 +122,6 @@ rhizome_script_test(run_saves LABELS mpi failure TIMEOUT 900 UNLESS "${no_kills}
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/save_test.py
         $<TARGET_FILE:rhizome> $<$<TARGET_EXISTS:kill_at>:$<TARGET_FILE:kill_at>>)
 
-
 set(no_h5py "${no_python}")
 if(rhizome_python AND NOT rhizome_h5py)
     set(no_h5py "there is no Python with h5py")
@@ -133,3 +132,7 @@ target_link_libraries(state_stub PRIVATE rhizome_flags rhizome_state)
 rhizome_script_test(states_in_h5py LABELS unit failure TIMEOUT 120 UNLESS "${no_h5py}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/state/read_with_h5py_test.py
         $<TARGET_FILE:state_stub>)
+
+rhizome_script_test(rhizome_state_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_state_test.py $<TARGET_FILE:rhizome-state>
+        $<TARGET_FILE:rhizome> $<TARGET_FILE:state_stub> $<TARGET_FILE:safetensors_stub>)

@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include "cli/key_lines.hpp"
-#include "cli/state_places.hpp"
 #include "cli/state_write.hpp"
 #include "cli/values.hpp"
 #include "core/text.hpp"
@@ -43,6 +42,13 @@ void write_export(state::FileSystem& files, const std::string& to, state::StateR
     StateWeights weights{reader};
     state::export_gpt2(files, to, index.table, heads_of(reader.path(), index.facts), weights,
                        state::metadata_of(index.facts), state::Existing::keep);
+}
+
+void remove_if_possible(state::FileSystem& files, const std::string& path) {
+    try {
+        files.remove_all(path);
+    } catch (const state::FileError&) {  // what hinders this hindered the writing, and is told
+    }
 }
 
 /// All values of a tensor that `read` gives.
@@ -186,10 +192,12 @@ WrittenReport export_state(const std::shared_ptr<state::FileSystem>& files, cons
         write_export(*files, to, reader, form);
     } catch (const state::FileError& error) {
         if (error.path().starts_with(from)) throw;
+        // There was none before; one that somebody else has made since is not ours.
+        if (error.code() != std::errc::file_exists) remove_if_possible(*files, to);
         throw ConfigError{visible(to) + " (cannot be written: " + visible(error.reason()) +
                           "), see to its folder, or name another place"};
     }
-    const std::int64_t bytes = bytes_at(*files, to);
+    const std::int64_t bytes = written_bytes(*files, to);
     return {.from = from,
             .to = to,
             .steps = index.facts.steps,
@@ -203,7 +211,7 @@ WrittenReport import_state(const std::shared_ptr<state::FileSystem>& files, cons
     check_target(*files, to);
     const Imported imported = read_import(*files, from, sources);
     write_state(*files, to, imported.facts, imported.table, imported.tensors);
-    const std::int64_t bytes = bytes_at(*files, to);
+    const std::int64_t bytes = written_bytes(*files, to);
     return {.from = from,
             .to = to,
             .steps = imported.facts.steps,

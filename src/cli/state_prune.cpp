@@ -9,19 +9,39 @@
 namespace rhizome::cli {
 namespace {
 
-/// The run saves and removes states itself. Processes of other hosts cannot be looked at: without a
-/// word of how the run ended they may be at work.
-void refuse_running(state::FileSystem& files, const std::string& run) {
-    if (run.empty() || !files.kind_of(run + "/processes")) return;
+[[noreturn]] void refuse_running(const std::string& run, const std::string& who) {
+    throw ConfigError{"run folder " + visible(run) + " (the run goes on" +
+                      (who.empty() ? "" : ": " + visible(who)) +
+                      "), wait for its end, or `rhizome stop` it; save.keep prunes on the way"};
+}
+
+/// Its processes here, or hosts where it may be at work: nobody can look at those.
+std::string who_may_live(const std::string& run) {
     const auto folder = world::RunFolder::open(run);
     std::string who;
     for (const world::Recorded& process : folder.living()) {
         who += (who.empty() ? "" : ", ") + process.name;
     }
-    if (who.empty() && !folder.finished()) who = folder.other_hosts();
-    if (who.empty()) return;
-    throw ConfigError{"run folder " + visible(run) + " (the run goes on: " + visible(who) +
-                      "), wait for its end, or `rhizome stop` it; save.keep prunes on the way"};
+    return who.empty() && !folder.finished() ? folder.other_hosts() : who;
+}
+
+/// A run that goes on saves and removes states itself. Holding its lock keeps others from
+/// beginning.
+world::RunLock lock_run(state::FileSystem& files, const std::string& run) {
+    world::RunLock lock;
+    if (run.empty()) return lock;
+    const std::string path = run + "/lock";
+    if (files.kind_of(path)) {
+        std::error_code problem = lock.open(path);
+        if (!problem) problem = lock.hold(world::RunLock::Kind::exclusive);
+        if (!problem) return lock;
+        if (world::is_taken(problem)) refuse_running(run, "");
+    }
+    // A folder without locks, or of an older run.
+    if (!files.kind_of(run + "/processes")) return lock;
+    const std::string who = who_may_live(run);
+    if (!who.empty()) refuse_running(run, who);
+    return lock;
 }
 
 }  // namespace
@@ -51,7 +71,8 @@ PruneReport prune_states(const std::shared_ptr<state::FileSystem>& files, const 
     if (place.kind == Place::Kind::state) {
         throw ConfigError{visible(path) + " (is one state), name the folder of a run"};
     }
-    if (removal == Removal::real) refuse_running(*files, place.run);
+    world::RunLock lock;
+    if (removal == Removal::real) lock = lock_run(*files, place.run);
     PruneReport report = plan_prune(look_at_states(files, place.path), rule);
     report.folder = place.path;
     report.dry_run = removal == Removal::told_only;

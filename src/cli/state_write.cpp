@@ -48,21 +48,32 @@ std::vector<state::ChunkValues> cut(const state::StoredTable& table,
     return chunks;
 }
 
-void write_aside(state::FileSystem& files, const std::string& path, const std::string& aside,
-                 const state::StateFacts& facts, const state::StoredTable& table,
-                 const std::vector<TensorValues>& tensors) {
+void write_aside(state::FileSystem& files, const std::string& aside, const state::StateFacts& facts,
+                 const state::StoredTable& table, const std::vector<TensorValues>& tensors) {
+    const std::size_t chunks = table.all_chunks().size();
     std::int64_t longest = 0;
     for (const state::StoredChunk chunk : table.all_chunks()) {
         longest = std::max(longest, table.bytes_of(chunk));
     }
     const std::vector<std::byte> zeros(static_cast<std::size_t>(longest));
     files.remove_all(aside);
-    state::begin_state(files, aside, facts.steps);
-    const std::string share = state::part_folder(aside, facts.steps) + "/" + state::share_name(0);
-    (void)state::write_share(files, share, table, facts.steps, 0, cut(table, tensors, zeros));
-    const state::FoundState state = state::commit_state(files, aside, facts, table, 1);
-    files.rename(state.path, path);
-    files.sync_folder(split_path(path).first);
+    files.make_folder(aside);
+    const state::ShareFacts share =
+        state::write_share(files, aside + "/" + state::share_name(0), table, facts.steps,
+                           /*writer=*/0, cut(table, tensors, zeros));
+    state::write_index(files, aside + "/" + std::string{state::index_name},
+                       {facts, table, {share}, std::vector<std::int32_t>(chunks, 0)});
+    files.sync_folder(aside);
+}
+
+void give_name(state::FileSystem& files, const std::string& aside, const std::string& path) {
+    files.rename(aside, path);
+    try {
+        files.sync_folder(split_path(path).first);
+    } catch (const state::FileError&) {
+        files.remove_all(path);  // a failure leaves nothing behind
+        throw;
+    }
 }
 
 }  // namespace
@@ -74,6 +85,10 @@ void check_target(state::FileSystem& files, const std::string& path) {
     }
     if (files.kind_of(path)) {
         throw ConfigError{visible(path) + " (is there already), give a new name, or remove it"};
+    }
+    if (files.kind_of(folder) != state::EntryKind::folder) {
+        throw ConfigError{visible(path) + " (there is no folder " + visible(folder) +
+                          "), make it, or name another place"};
     }
     if (files.kind_of(folder + "/" + std::string{state::index_name})) {
         throw ConfigError{visible(path) +
@@ -94,10 +109,19 @@ void write_state(state::FileSystem& files, const std::string& given, const state
     }
     const Aside aside{files, folder + "/." + name + ".part"};
     try {
-        write_aside(files, path, aside.path(), facts, table, tensors);
+        write_aside(files, aside.path(), facts, table, tensors);
+        give_name(files, aside.path(), path);
     } catch (const state::FileError& error) {
         throw ConfigError{visible(given) + " (cannot be written: " + visible(error.reason()) +
                           "), see to its folder, or name another place"};
+    }
+}
+
+std::int64_t written_bytes(state::FileSystem& files, const std::string& path) {
+    try {
+        return bytes_at(files, path);
+    } catch (const state::FileError&) {
+        return 0;
     }
 }
 
@@ -116,7 +140,7 @@ WrittenReport merge_state(const std::shared_ptr<state::FileSystem>& files, const
         }
     }
     write_state(*files, to, index.facts, index.table, tensors);
-    const std::int64_t bytes = bytes_at(*files, to);
+    const std::int64_t bytes = written_bytes(*files, to);
     return {.from = from,
             .to = to,
             .steps = index.facts.steps,

@@ -295,7 +295,7 @@ class Help(Rhizome):
     def test_exit_codes_of_the_help_are_those_of_the_readme(self):
         listed = re.findall(r"(?m)^  (\d)  ", self.run_program("--help").stdout)
         self.assertEqual(re.findall(r"(?m)^\| (\d+) \| ", Path(README).read_text()), listed)
-        self.assertEqual(listed, [str(code) for code in range(8)])
+        self.assertEqual(listed, [str(code) for code in range(10)])
 
 
 if __name__ == "__main__":
