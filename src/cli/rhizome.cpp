@@ -73,10 +73,12 @@ world::RunFolder begin_together(world::World& world, const Command& command,
     MaybeFolder folder = agree_to_start(world, patience, [&] {
         return first ? MaybeFolder{world::RunFolder::make(command.folder, run)} : std::nullopt;
     });
-    if (first) warn_without_lock(*folder, log);
-    return *agree_to_start(world, patience, [&] {
+    if (folder) warn_without_lock(*folder, log);
+    MaybeFolder mine = agree_to_start(world, patience, [&] {
         return first ? std::move(folder) : MaybeFolder{world::RunFolder::join(command.folder, run)};
     });
+    ENSURE(mine.has_value());
+    return std::move(*mine);
 }
 
 std::string rank_name(const world::Variable& variable) {

@@ -89,7 +89,7 @@ SignalWords::SignalWords(const world::RunFolder& folder, const Log& log)
 
 SignalWords::~SignalWords() {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-        sigaction(numbers.at(i), &heard().before.at(i), nullptr);
+        ENSURE(sigaction(numbers.at(i), &heard().before.at(i), nullptr) == 0);
     }
 }
 
@@ -97,7 +97,10 @@ bool SignalWords::stop_asked() {
     if (heard().stop.load() && !stop_heard_) {
         stop_heard_ = true;
         // For everybody else who looks there; this run ends in any case.
-        static_cast<void>(folder_.ask_to_stop());
+        if (const auto problem = folder_.ask_to_stop()) {
+            log_.warn("the end word cannot be written to " + folder_.path() + " (" +
+                      problem.message() + ")");
+        }
         log_.info("the run ends after this step; interrupt again to kill it");
     }
     return stop_heard_ || folder_.stop_asked();

@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "cli/folder_options.hpp"
+#include "cli/run_states.hpp"
 #include "core/text.hpp"
+#include "state/state_folder.hpp"
 #include "world/run_folder.hpp"
 
 namespace rhizome::cli {
@@ -15,18 +17,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Steps of a state by its name: "step-00000500", and ".step-00000500.part" while it is written.
-std::optional<std::int64_t> steps_of(std::string_view name, std::string_view begin,
-                                     std::string_view end) {
-    if (!name.starts_with(begin) || !name.ends_with(end)) return std::nullopt;
-    name.remove_prefix(begin.size());
-    name.remove_suffix(std::min(end.size(), name.size()));
-    return parse_integer(name);
+/// Of the hidden folder in which a state comes to be: state::part_folder.
+std::optional<std::int32_t> steps_of_part(std::string_view name) {
+    constexpr std::string_view end = ".part";
+    if (!name.starts_with('.') || !name.ends_with(end)) return std::nullopt;
+    return state::steps_of_name(name.substr(1, name.size() - 1 - end.size()));
 }
 
 struct Names {
-    std::set<std::int64_t> whole;
-    std::set<std::int64_t> begun;
+    std::set<std::int32_t> whole;
+    std::set<std::int32_t> begun;
 };
 
 /// What lies there, by name alone; nothing where there is no such folder yet.
@@ -36,8 +36,8 @@ Names look_at(const std::string& states) {
     fs::directory_iterator entry{states, problem};
     for (const fs::directory_iterator end; !problem && entry != end; entry.increment(problem)) {
         const std::string name = entry->path().filename().string();
-        if (const auto steps = steps_of(name, "step-", "")) names.whole.insert(*steps);
-        if (const auto steps = steps_of(name, ".step-", ".part")) names.begun.insert(*steps);
+        if (const auto steps = state::steps_of_name(name)) names.whole.insert(*steps);
+        if (const auto steps = steps_of_part(name)) names.begun.insert(*steps);
     }
     return names;
 }
@@ -45,7 +45,7 @@ Names look_at(const std::string& states) {
 class Waiter {
   public:
     explicit Waiter(const world::RunFolder& folder)
-        : folder_{folder}, states_{folder.path() + "/states"}, before_{look_at(states_)} {}
+        : folder_{folder}, states_{states_folder(folder.path())}, before_{look_at(states_)} {}
 
     /// Until the word was heard and a newer state is there, the run has ended, or the time is over.
     [[nodiscard]] std::optional<std::string> wait(Nanoseconds within) const {
@@ -71,7 +71,7 @@ class Waiter {
     [[nodiscard]] std::optional<std::string> newer() const {
         const Names now = look_at(states_);
         if (now.whole.empty()) return std::nullopt;
-        const std::int64_t newest = *now.whole.rbegin();
+        const std::int32_t newest = *now.whole.rbegin();
         const bool newer = before_.whole.empty() || newest > *before_.whole.rbegin();
         if (!newer || before_.begun.contains(newest)) return std::nullopt;
         return states_ + " has a state of " + counted(newest, "step");

@@ -1,29 +1,16 @@
 #include "state/fake_disk.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <random>
 
 #include "core/error.hpp"
+#include "state/fake_node.hpp"
 
 namespace rhizome::state {
 namespace {
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-
-using Bytes = std::vector<std::byte>;
-
-struct Write {
-    std::size_t offset;
-    Bytes bytes;
-};
-
-void apply(Bytes& to, const Write& write, std::size_t count) {
-    if (count == 0) return;
-    to.resize(std::max(to.size(), write.offset + count));
-    std::copy_n(write.bytes.begin(), count, to.begin() + static_cast<std::ptrdiff_t>(write.offset));
-}
 
 [[noreturn]] void fail(const std::string& path, std::errc reason) {
     const std::error_code code = std::make_error_code(reason);
@@ -42,70 +29,56 @@ std::vector<std::string> names_of(const std::string& path) {
     return names;
 }
 
-std::string parent_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
-std::string last_name_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+bool needs_writing(FileOperation kind) {
+    switch (kind) {
+        case FileOperation::create:
+        case FileOperation::write_at:
+        case FileOperation::sync:
+        case FileOperation::make_folder:
+        case FileOperation::rename:
+        case FileOperation::sync_folder:
+        case FileOperation::remove_all:
+            return true;
+        case FileOperation::open:
+        case FileOperation::bytes:
+        case FileOperation::read_at:
+        case FileOperation::kind_of:
+        case FileOperation::list:
+            return false;
+    }
+    return false;
+}
+
+/// The first half of the entries, and of what is in them.
+void remove_half(FakeNode& node) {
+    const FakeNode::Entries entries = node.entries();
+    std::size_t left = entries.size() / 2;
+    for (const auto& [name, child] : entries) {
+        if (left-- == 0) break;
+        remove_half(*child);
+        if (child->entries().empty()) node.remove(name);
+    }
+}
+
+void remove_entries(FakeNode& node) {
+    const FakeNode::Entries entries = node.entries();
+    for (const auto& [name, child] : entries) {
+        remove_entries(*child);
+        node.remove(name);
+    }
+}
 
 }  // namespace
 
-struct FakeDisk::Node {
-    EntryKind kind = EntryKind::file;
-    // Of a file.
-    Bytes bytes;
-    Bytes synced;
-    std::vector<Write> unsynced;
-    // Of a folder.
-    Entries entries;
-    Entries synced_entries;
-    struct Change {
-        std::string removed;  // a name, if not empty
-        std::string added;    // likewise; both: a rename
-        NodePointer node;     // of the added one
-    };
-    std::vector<Change> changes;  // since then
+/// Why an operation fails.
+struct FakeDisk::Trouble {
+    std::errc reason;
+    bool half_done;
+};
 
-    [[nodiscard]] std::int64_t size() const {
-        std::int64_t size = static_cast<std::int64_t>(bytes.size());
-        for (const auto& [name, node] : entries) size += node->size();
-        return size;
-    }
-
-    [[nodiscard]] NodePointer as_it_is() const {
-        auto copy = std::make_shared<Node>();
-        copy->kind = kind;
-        copy->bytes = bytes;
-        copy->synced = bytes;
-        for (const auto& [name, node] : entries) copy->entries[name] = node->as_it_is();
-        copy->synced_entries = copy->entries;
-        return copy;
-    }
-
-    [[nodiscard]] NodePointer after_power_loss(std::mt19937_64& random) const {
-        auto copy = std::make_shared<Node>();
-        copy->kind = kind;
-        copy->bytes = synced;
-        for (const Write& write : unsynced) {
-            const std::size_t whole = write.bytes.size();
-            const std::array<std::size_t, 3> counts{0, whole / 2, whole};
-            apply(copy->bytes, write, counts.at(random() % counts.size()));
-        }
-        copy->synced = copy->bytes;
-        Entries left = synced_entries;
-        for (std::size_t i = random() % (changes.size() + 1), next = 0; next < i; ++next) {
-            const Change& change = changes[next];
-            left.erase(change.removed);
-            if (change.node) left[change.added] = change.node;
-        }
-        for (const auto& [name, node] : left) copy->entries[name] = node->after_power_loss(random);
-        copy->synced_entries = copy->entries;
-        return copy;
-    }
-
-    void list_files(const std::string& path, std::vector<std::string>& files) const {
-        if (kind == EntryKind::file) files.push_back(path);
-        for (const auto& [name, node] : entries) {
-            node->list_files(path.empty() ? name : path + "/" + name, files);
-        }
-    }
+struct FakeDisk::Place {
+    NodePointer folder;
+    std::string name;
 };
 
 class FakeDisk::OpenFile final : public File {
@@ -116,47 +89,46 @@ class FakeDisk::OpenFile final : public File {
     [[nodiscard]] const std::string& path() const override { return path_; }
 
     [[nodiscard]] std::int64_t bytes() const override {
-        const std::lock_guard lock{disk_.mutex_};
-        disk_.count(path_);
-        return static_cast<std::int64_t>(node_->bytes.size());
+        const std::scoped_lock lock{disk_.mutex_};
+        disk_.count_or_fail(FileOperation::bytes, path_);
+        return node_->size();
     }
 
     void read_at(std::int64_t offset, std::span<std::byte> to) const override {
-        const std::lock_guard lock{disk_.mutex_};
-        disk_.count(path_);
+        const std::scoped_lock lock{disk_.mutex_};
+        disk_.count_or_fail(FileOperation::read_at, path_);
+        if (to.empty()) return;
+        if (offset < 0) fail(path_, std::errc::invalid_argument);
         const auto begin = static_cast<std::size_t>(offset);
-        const std::size_t size = node_->bytes.size();
+        const std::size_t size = node_->bytes().size();
         if (begin > size || to.size() > size - begin) {
             throw FileError{path_, "ends at byte " + std::to_string(size)};
         }
-        std::copy_n(node_->bytes.begin() + offset, to.size(), to.begin());
+        std::copy_n(node_->bytes().begin() + offset, to.size(), to.begin());
     }
 
     void write_at(std::int64_t offset, std::span<const std::byte> from) override {
-        const std::lock_guard lock{disk_.mutex_};
-        disk_.count(path_);
+        const std::scoped_lock lock{disk_.mutex_};
+        const auto trouble = disk_.count(FileOperation::write_at);
+        if (trouble && !trouble->half_done) fail(path_, trouble->reason);
         if (!writable_) fail(path_, std::errc::bad_file_descriptor);
-        const auto size = static_cast<std::int64_t>(node_->bytes.size());
-        const std::int64_t end = std::max(size, offset + static_cast<std::int64_t>(from.size()));
-        const std::int64_t fits = std::min(end, size + (disk_.capacity_ - disk_.used_));
-        const auto count = static_cast<std::size_t>(
-            std::clamp<std::int64_t>(fits - offset, 0, static_cast<std::int64_t>(from.size())));
-        Write write{static_cast<std::size_t>(offset), Bytes(from.begin(), from.end())};
-        write.bytes.resize(count);
-        apply(node_->bytes, write, count);
-        disk_.used_ += static_cast<std::int64_t>(node_->bytes.size()) - size;
-        node_->unsynced.push_back(std::move(write));
-        if (count < from.size()) {
+        if (offset < 0) fail(path_, std::errc::invalid_argument);
+        const std::size_t wanted = trouble ? from.size() / 2 : from.size();
+        const std::size_t count = std::min(wanted, disk_.room_at(*node_, offset));
+        const std::int64_t before = node_->size();
+        node_->write(offset, from.first(count));
+        disk_.used_ += node_->size() - before;
+        if (count < wanted) {
             disk_.fired_ = true;
             fail(path_, std::errc::no_space_on_device);
         }
+        if (trouble) fail(path_, trouble->reason);
     }
 
     void sync() override {
-        const std::lock_guard lock{disk_.mutex_};
-        disk_.count(path_);
-        node_->synced = node_->bytes;
-        node_->unsynced.clear();
+        const std::scoped_lock lock{disk_.mutex_};
+        disk_.count_or_fail(FileOperation::sync, path_);
+        node_->sync();
     }
 
   private:
@@ -166,33 +138,61 @@ class FakeDisk::OpenFile final : public File {
     bool writable_;
 };
 
-FakeDisk::FakeDisk() : root_{std::make_shared<Node>()}, capacity_{never}, stop_at_{never} {
-    root_->kind = EntryKind::folder;
-}
+FakeDisk::FakeDisk()
+    : root_{std::make_shared<FakeNode>(EntryKind::folder)},
+      capacity_{never},
+      stop_at_{never},
+      read_only_from_{never} {}
 
 FakeDisk::~FakeDisk() = default;
 
-void FakeDisk::fail_operation(std::int64_t number, std::errc reason) { failures_[number] = reason; }
-void FakeDisk::stop_at(std::int64_t number) { stop_at_ = number; }
-void FakeDisk::set_capacity(std::int64_t bytes) { capacity_ = bytes; }
+void FakeDisk::fail_operation(std::int64_t number, std::errc reason) {
+    const std::scoped_lock lock{mutex_};
+    failures_[number] = reason;
+}
+
+void FakeDisk::fail_operation(FileOperation kind, std::int64_t number, std::errc reason) {
+    const std::scoped_lock lock{mutex_};
+    failures_of_[{kind, number}] = reason;
+}
+
+void FakeDisk::stop_at(std::int64_t number) {
+    const std::scoped_lock lock{mutex_};
+    stop_at_ = number;
+}
+
+void FakeDisk::read_only_from(std::int64_t number) {
+    const std::scoped_lock lock{mutex_};
+    read_only_from_ = number;
+}
+
+void FakeDisk::set_capacity(std::int64_t bytes) {
+    const std::scoped_lock lock{mutex_};
+    capacity_ = bytes;
+}
 
 bool FakeDisk::fired() const {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
     return fired_;
 }
 
 std::int64_t FakeDisk::operations() const {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
     return operations_;
 }
 
+std::int64_t FakeDisk::operations(FileOperation kind) const {
+    const std::scoped_lock lock{mutex_};
+    return operations_of_.at(static_cast<std::size_t>(kind));
+}
+
 std::int64_t FakeDisk::bytes_used() const {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
     return used_;
 }
 
 std::shared_ptr<FakeDisk> FakeDisk::after_kill() const {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
     auto disk = std::make_shared<FakeDisk>();
     disk->root_ = root_->as_it_is();
     disk->used_ = disk->root_->size();
@@ -200,7 +200,7 @@ std::shared_ptr<FakeDisk> FakeDisk::after_kill() const {
 }
 
 std::shared_ptr<FakeDisk> FakeDisk::after_power_loss(std::uint64_t seed) const {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
     std::mt19937_64 random{seed};
     auto disk = std::make_shared<FakeDisk>();
     disk->root_ = root_->after_power_loss(random);
@@ -209,159 +209,179 @@ std::shared_ptr<FakeDisk> FakeDisk::after_power_loss(std::uint64_t seed) const {
 }
 
 std::vector<std::byte> FakeDisk::content(const std::string& path) const {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
     const NodePointer node = find(path);
-    ENSURE(node != nullptr && node->kind == EntryKind::file);
-    return node->bytes;
+    ENSURE(node != nullptr && node->kind() == EntryKind::file);
+    return node->bytes();
 }
 
 void FakeDisk::set_content(const std::string& path, std::vector<std::byte> bytes) {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
+    const std::vector<std::string> names = names_of(path);
     NodePointer at = root_;
-    for (const std::string& name : names_of(path)) {
-        NodePointer& next = at->entries[name];
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        NodePointer next = at->entry(names[i]);
         if (next == nullptr) {
-            next = std::make_shared<Node>();
-            next->kind = EntryKind::folder;
+            const bool last = i + 1 == names.size();
+            next = std::make_shared<FakeNode>(last ? EntryKind::file : EntryKind::folder);
+            at->add(names[i], next);
+            at->sync();
         }
-        at->synced_entries[name] = next;
         at = next;
     }
-    at->kind = EntryKind::file;
-    at->bytes = std::move(bytes);
-    at->synced = at->bytes;
-    at->unsynced.clear();
+    at->set_bytes(std::move(bytes));
     used_ = root_->size();
 }
 
 std::vector<std::string> FakeDisk::files() const {
-    const std::lock_guard lock{mutex_};
+    const std::scoped_lock lock{mutex_};
     std::vector<std::string> files;
-    root_->list_files("", files);
+    root_->add_paths_of_files("", files);
     return files;
 }
 
-/// Of every operation, first thing.
-void FakeDisk::count(const std::string& path) {
+/// Of every operation, first thing: what keeps it from happening.
+std::optional<FakeDisk::Trouble> FakeDisk::count(FileOperation kind) {
     const std::int64_t number = operations_++;
+    const std::int64_t number_of_kind = operations_of_.at(static_cast<std::size_t>(kind))++;
     const auto failure = failures_.find(number);
-    if (number < stop_at_ && failure == failures_.end()) return;
-    fired_ = true;
-    fail(path, failure == failures_.end() ? std::errc::io_error : failure->second);
+    const auto failure_of = failures_of_.find({kind, number_of_kind});
+    std::optional<Trouble> trouble;
+    if (number >= stop_at_) {
+        trouble = Trouble{std::errc::io_error, number == stop_at_};
+    } else if (number >= read_only_from_ && needs_writing(kind)) {
+        trouble = Trouble{std::errc::read_only_file_system, false};
+    } else if (failure != failures_.end()) {
+        trouble = Trouble{failure->second, true};
+    } else if (failure_of != failures_of_.end()) {
+        trouble = Trouble{failure_of->second, true};
+    }
+    if (trouble) fired_ = true;
+    return trouble;
 }
 
+/// For operations that are done or not.
+void FakeDisk::count_or_fail(FileOperation kind, const std::string& path) {
+    if (const auto trouble = count(kind)) fail(path, trouble->reason);
+}
+
+/// How many bytes may be written there.
+std::size_t FakeDisk::room_at(const FakeNode& file, std::int64_t offset) const {
+    // Without an overflow where there is no limit.
+    const std::int64_t room = std::max<std::int64_t>(0, capacity_ - used_);
+    const std::int64_t end = file.size() + std::min(room, never - file.size());
+    return static_cast<std::size_t>(std::max<std::int64_t>(0, end - offset));
+}
+
+/// Null where there is nothing.
 FakeDisk::NodePointer FakeDisk::find(const std::string& path) const {
     NodePointer at = root_;
     for (const std::string& name : names_of(path)) {
-        const auto next = at->entries.find(name);
-        if (next == at->entries.end()) return nullptr;
-        at = next->second;
+        ENSURE(name != "..");
+        at = at->entry(name);
+        if (at == nullptr) return nullptr;
     }
     return at;
 }
 
 FakeDisk::NodePointer FakeDisk::find_folder(const std::string& path) const {
-    NodePointer folder = find(path);
-    if (folder == nullptr) fail(path, std::errc::no_such_file_or_directory);
-    if (folder->kind != EntryKind::folder) fail(path, std::errc::not_a_directory);
-    return folder;
+    NodePointer at = root_;
+    for (const std::string& name : names_of(path)) {
+        at = at->entry(name);
+        if (at == nullptr) fail(path, std::errc::no_such_file_or_directory);
+        if (!at->is_folder()) fail(path, std::errc::not_a_directory);
+    }
+    return at;
 }
 
-/// What the path leads to from now on; null: nothing. Its folder must be there.
-void FakeDisk::change(const std::string& path, NodePointer to) {
-    const std::string name = last_name_of(path);
-    const NodePointer folder =
-        path.find('/') == std::string::npos ? root_ : find_folder(parent_of(path));
-    if (to) {
-        folder->changes.push_back({"", name, to});
-        folder->entries[name] = std::move(to);
-    } else {
-        folder->changes.push_back({name, "", nullptr});
-        folder->entries.erase(name);
-    }
+/// The folder is there, the name need not be.
+FakeDisk::Place FakeDisk::place_of(const std::string& path) const {
+    const std::vector<std::string> names = names_of(path);
+    ENSURE(!names.empty());
+    return {find_folder(path.substr(0, path.rfind(names.back()))), names.back()};
 }
 
 std::unique_ptr<File> FakeDisk::create(const std::string& path) {
-    const std::lock_guard lock{mutex_};
-    count(path);
+    const std::scoped_lock lock{mutex_};
+    count_or_fail(FileOperation::create, path);
     if (find(path)) fail(path, std::errc::file_exists);
-    auto node = std::make_shared<Node>();
-    change(path, node);
+    const Place place = place_of(path);
+    auto node = std::make_shared<FakeNode>(EntryKind::file);
+    place.folder->add(place.name, node);
     return std::make_unique<OpenFile>(*this, path, std::move(node), true);
 }
 
 std::unique_ptr<File> FakeDisk::open(const std::string& path) {
-    const std::lock_guard lock{mutex_};
-    count(path);
+    const std::scoped_lock lock{mutex_};
+    count_or_fail(FileOperation::open, path);
     NodePointer node = find(path);
     if (node == nullptr) fail(path, std::errc::no_such_file_or_directory);
-    if (node->kind != EntryKind::file) throw FileError{path, "is no file"};
+    if (node->is_folder()) throw FileError{path, "is no file"};
     return std::make_unique<OpenFile>(*this, path, std::move(node), false);
 }
 
 std::optional<EntryKind> FakeDisk::kind_of(const std::string& path) {
-    const std::lock_guard lock{mutex_};
-    count(path);
+    const std::scoped_lock lock{mutex_};
+    count_or_fail(FileOperation::kind_of, path);
     const NodePointer node = find(path);
-    return node ? std::optional{node->kind} : std::nullopt;
+    return node ? std::optional{node->kind()} : std::nullopt;
 }
 
 std::vector<Entry> FakeDisk::list(const std::string& folder) {
-    const std::lock_guard lock{mutex_};
-    count(folder);
+    const std::scoped_lock lock{mutex_};
+    count_or_fail(FileOperation::list, folder);
     std::vector<Entry> entries;
-    for (const auto& [name, node] : find_folder(folder)->entries) {
-        entries.push_back({name, node->kind});
+    for (const auto& [name, node] : find_folder(folder)->entries()) {
+        entries.push_back({name, node->kind()});
     }
     return entries;
 }
 
 void FakeDisk::make_folder(const std::string& path) {
-    const std::lock_guard lock{mutex_};
-    count(path);
-    std::string whole;
+    const std::scoped_lock lock{mutex_};
+    count_or_fail(FileOperation::make_folder, path);
+    NodePointer at = root_;
     for (const std::string& name : names_of(path)) {
-        whole += (whole.empty() && path.front() != '/' ? "" : "/") + name;
-        const NodePointer there = find(whole);
-        if (there != nullptr && there->kind != EntryKind::folder) {
-            fail(path, std::errc::not_a_directory);
+        NodePointer next = at->entry(name);
+        if (next == nullptr) {
+            next = std::make_shared<FakeNode>(EntryKind::folder);
+            at->add(name, next);
         }
-        if (there != nullptr) continue;
-        auto node = std::make_shared<Node>();
-        node->kind = EntryKind::folder;
-        change(whole, std::move(node));
+        if (!next->is_folder()) fail(path, std::errc::not_a_directory);
+        at = next;
     }
 }
 
 void FakeDisk::rename(const std::string& from, const std::string& to) {
-    const std::lock_guard lock{mutex_};
-    count(to);
-    NodePointer node = find(from);
-    if (node == nullptr) fail(from, std::errc::no_such_file_or_directory);
+    const std::scoped_lock lock{mutex_};
+    count_or_fail(FileOperation::rename, to);
+    if (!find(from)) fail(to, std::errc::no_such_file_or_directory);
     if (find(to)) fail(to, std::errc::file_exists);
+    const Place old_place = place_of(from);
+    const Place new_place = place_of(to);
     // Renames within a folder are one change of it; others are not needed here.
-    ENSURE(parent_of(from) == parent_of(to));
-    const NodePointer folder = find_folder(parent_of(from));
-    folder->entries.erase(last_name_of(from));
-    folder->entries[last_name_of(to)] = node;
-    folder->changes.push_back({last_name_of(from), last_name_of(to), node});
+    ENSURE(old_place.folder == new_place.folder);
+    old_place.folder->rename(old_place.name, new_place.name);
 }
 
 void FakeDisk::sync_folder(const std::string& path) {
-    const std::lock_guard lock{mutex_};
-    count(path);
-    const NodePointer folder = find_folder(path);
-    folder->synced_entries = folder->entries;
-    folder->changes.clear();
+    const std::scoped_lock lock{mutex_};
+    count_or_fail(FileOperation::sync_folder, path);
+    find_folder(path)->sync();
 }
 
 void FakeDisk::remove_all(const std::string& path) {
-    const std::lock_guard lock{mutex_};
-    count(path);
+    const std::scoped_lock lock{mutex_};
+    const auto trouble = count(FileOperation::remove_all);
     const NodePointer node = find(path);
-    if (node == nullptr) return;
-    change(path, nullptr);
+    if (trouble && node != nullptr && trouble->half_done) remove_half(*node);
+    if (!trouble && node != nullptr) {
+        remove_entries(*node);
+        const Place place = place_of(path);
+        place.folder->remove(place.name);
+    }
     used_ = root_->size();
+    if (trouble) fail(path, trouble->reason);
 }
 
 }  // namespace rhizome::state

@@ -46,7 +46,7 @@ class HostFile final : public File {
                 ::pread(descriptor_, to.data(), std::min(to.size(), bytes_max), offset);
             if (count < 0 && errno == EINTR) continue;
             if (count < 0) fail(path_, last_error());
-            if (count == 0) throw FileError{path_, "ends at byte " + std::to_string(offset)};
+            if (count == 0) throw FileError{path_, "ends at byte " + std::to_string(bytes())};
             to = to.subspan(static_cast<std::size_t>(count));
             offset += count;
         }

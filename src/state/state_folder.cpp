@@ -187,6 +187,8 @@ void remove_state(FileSystem& files, const FoundState& state) {
     const std::string gone = hidden(parent_of(state.path), state.steps, gone_end);
     files.remove_all(gone);
     files.rename(state.path, gone);
+    // Else a loss of power could bring the name back, and not what was in it.
+    files.sync_folder(parent_of(state.path));
     files.remove_all(gone);
 }
 

@@ -38,6 +38,9 @@ std::error_code RunLock::open(const std::string& path) {
     return file_ < 0 ? last_error() : std::error_code{};
 }
 
+// What these change is outside this object, and yet its.
+// NOLINTBEGIN(readability-make-member-function-const)
+
 std::error_code RunLock::hold(Kind kind) {
     ENSURE(file_ >= 0);
     const int how = kind == Kind::shared ? LOCK_SH : LOCK_EX;
@@ -48,18 +51,6 @@ std::error_code RunLock::hold(Kind kind) {
         return problem;
     }
     return {};
-}
-
-std::string RunLock::name() const {
-    ENSURE(file_ >= 0);
-    std::array<char, bytes_max> bytes{};
-    const ssize_t count = ::pread(file_, bytes.data(), bytes.size(), 0);
-    if (count <= 0) return "";
-    std::string_view text{bytes.data(), static_cast<std::size_t>(count)};
-    if (!text.starts_with(begin) || !text.ends_with('\n')) return "";
-    text.remove_prefix(begin.size());
-    text.remove_suffix(1);
-    return std::string{text};
 }
 
 std::error_code RunLock::set_name(const std::string& name) {
@@ -74,6 +65,20 @@ std::error_code RunLock::set_name(const std::string& name) {
     }
     // Ranks on other hosts read it while it is still open here.
     return ::fsync(file_) == 0 ? std::error_code{} : last_error();
+}
+
+// NOLINTEND(readability-make-member-function-const)
+
+std::string RunLock::name() const {
+    ENSURE(file_ >= 0);
+    std::array<char, bytes_max> bytes{};
+    const ssize_t count = ::pread(file_, bytes.data(), bytes.size(), 0);
+    if (count <= 0) return "";
+    std::string_view text{bytes.data(), static_cast<std::size_t>(count)};
+    if (!text.starts_with(begin) || !text.ends_with('\n')) return "";
+    text.remove_prefix(begin.size());
+    text.remove_suffix(1);
+    return std::string{text};
 }
 
 bool is_taken(const std::error_code& problem) {

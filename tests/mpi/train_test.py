@@ -269,10 +269,44 @@ class Folder(Training):
         self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
         self.assertRegex(self.marker(), r"\Acode 6\nreason stopped after \d+ steps")
         self.assertEqual(self.said().count("the run has ended: stopped after"), 1, self.said())
-        third = self.alone("--folder", str(self.folder))
-        self.assertEqual(third.returncode, DONE, third.stderr)
-        self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
-        self.assertEqual(third.stderr, "")
+        newest = self.states()[-1]
+        third = self.start_alone(**ENDLESS)
+        self.reaper.until(lambda: f"goes on from {self.folder}/states/{newest}" in self.said(), "its states")
+        third.send_signal(signal.SIGINT)
+        self.assertEqual(self.reaper.wait(third), STOPPED, self.said())
+        self.assertGreater(self.states()[-1], newest)
+
+    def states(self):
+        return sorted(path.name for path in (self.folder / "states").glob("step-*"))
+
+    def wait_for_more_steps(self, more=10):
+        def last():
+            return int(re.findall(r"step +(\d+)/", self.said())[-1])
+        goal = last() + more
+        self.reaper.until(lambda: last() >= goal, f"{more} more steps: {self.said()}")
+
+    def assert_saves_when_asked(self, process):
+        """By signal and by command, each time once; with no other saves."""
+        self.wait_for_steps()
+        process.send_signal(signal.SIGUSR1)
+        self.reaper.until(self.states, "a state")
+        self.wait_for_more_steps()
+        self.assertEqual(len(self.states()), 1)
+        saved = subprocess.run([PROGRAM, "save", str(self.folder)], capture_output=True, text=True,
+                               timeout=60, check=False)
+        self.assertEqual(saved.returncode, DONE, saved.stderr)
+        self.wait_for_more_steps()
+        self.assertEqual(len(self.states()), 2)
+        self.assertEqual(saved.stderr, f"{self.folder}/states has a state of "
+                                       f"{int(self.states()[-1].removeprefix('step-'))} steps\n")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
+
+    def test_of_one_process_gets_states_when_asked(self):
+        self.assert_saves_when_asked(self.start_alone(**ENDLESS, **{"save.interval": "0"}))
+
+    def test_of_several_ranks_gets_states_when_asked(self):
+        self.assert_saves_when_asked(self.start(2, pipelines="2", **ENDLESS, **{"save.interval": "0"}))
 
     def test_of_one_process_has_its_mistakes_said_once(self):
         for keys, code in (({"data.train": "/nowhere"}, BAD_DATA),
@@ -303,9 +337,11 @@ class Folder(Training):
         self.reaper.wait(process)
         self.reaper.until_nobody_is_left()
         self.assertRegex(self.marker(), r"\Acode 6\nreason stopped after \d+ steps")
-        again = self.start_with_mpirun(2, pipelines="2")
+        steps = int(self.states()[-1].removeprefix("step-")) + 3
+        again = self.start_with_mpirun(2, pipelines="2", steps=str(steps))
         self.assertEqual(self.reaper.wait(again), DONE, self.said())
         self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+        self.assertIn("goes on from", self.said())
 
     def test_that_a_plain_mpirun_cannot_have_is_said_once(self):
         alone = self.start_alone(**ENDLESS)

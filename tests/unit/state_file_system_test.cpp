@@ -80,12 +80,34 @@ TEST_P(Files, WriteAtAnyPlaceAndReadBack) {
 TEST_P(Files, SayWhereAFileEnds) {
     const auto file = files_->create(home_ + "/a");
     file->write_at(0, bytes_of("abc"));
-    try {
-        static_cast<void>(read(*file, 1, 3));
-        FAIL();
-    } catch (const FileError& error) {
-        EXPECT_THAT(error.what(), HasSubstr("home/a (ends at byte 3)"));
+    for (const std::int64_t offset : {1, 3, 10}) {
+        try {
+            static_cast<void>(read(*file, offset, 3));
+            ADD_FAILURE() << offset;
+        } catch (const FileError& error) {
+            EXPECT_THAT(error.what(), HasSubstr("home/a (ends at byte 3)"));
+        }
     }
+    EXPECT_EQ(read(*file, 10, 0), "");
+}
+
+TEST_P(Files, GrowOnlyByBytes) {
+    const auto file = files_->create(home_ + "/a");
+    file->write_at(10, {});
+    EXPECT_EQ(file->bytes(), 0);
+}
+
+TEST_P(Files, StayOpenUnderAnotherNameAndWithoutOne) {
+    const auto file = files_->create(home_ + "/a");
+    file->write_at(0, bytes_of("abc"));
+    const auto reader = files_->open(home_ + "/a");
+    files_->rename(home_ + "/a", home_ + "/b");
+    file->write_at(3, bytes_of("d"));
+    EXPECT_EQ(read(*files_->open(home_ + "/b"), 0, 4), "abcd");
+    files_->remove_all(home_ + "/b");
+    file->sync();
+    EXPECT_EQ(read(*reader, 0, 4), "abcd");
+    EXPECT_EQ(files_->kind_of(home_ + "/b"), std::nullopt);
 }
 
 TEST_P(Files, RefuseANameThatIsTaken) {
@@ -95,6 +117,12 @@ TEST_P(Files, RefuseANameThatIsTaken) {
               std::errc::file_exists);
     EXPECT_EQ(code_of([&] { files_->rename(home_ + "/a", home_ + "/b"); }), std::errc::file_exists);
     EXPECT_EQ(code_of([&] { files_->rename(home_ + "/b", home_ + "/a"); }), std::errc::file_exists);
+    EXPECT_EQ(code_of([&] { static_cast<void>(files_->create(home_ + "/b")); }),
+              std::errc::file_exists);
+    // An empty folder, too, which rename(2) would replace; and a name's own.
+    files_->make_folder(home_ + "/c");
+    EXPECT_EQ(code_of([&] { files_->rename(home_ + "/b", home_ + "/c"); }), std::errc::file_exists);
+    EXPECT_EQ(code_of([&] { files_->rename(home_ + "/a", home_ + "/a"); }), std::errc::file_exists);
 }
 
 TEST_P(Files, OpenOnlyWhatIsThereAndForReading) {
@@ -115,6 +143,30 @@ TEST_P(Files, ListByName) {
                             Entry{"c", EntryKind::folder}));
     EXPECT_EQ(code_of([&] { static_cast<void>(files_->list(home_ + "/none")); }),
               std::errc::no_such_file_or_directory);
+}
+
+TEST_P(Files, TellWhatIsMissingFromWhatIsNoFolder) {
+    static_cast<void>(files_->create(home_ + "/a"));
+    const auto missing = std::errc::no_such_file_or_directory;
+    const auto no_folder = std::errc::not_a_directory;
+    EXPECT_EQ(files_->kind_of(home_), EntryKind::folder);
+    EXPECT_EQ(files_->kind_of(home_ + "/none/x"), std::nullopt);
+    EXPECT_EQ(files_->kind_of(home_ + "/a/x"), std::nullopt);
+    EXPECT_EQ(code_of([&] { static_cast<void>(files_->create(home_ + "/none/x")); }), missing);
+    EXPECT_EQ(code_of([&] { static_cast<void>(files_->create(home_ + "/a/x")); }), no_folder);
+    EXPECT_EQ(code_of([&] { static_cast<void>(files_->list(home_ + "/a")); }), no_folder);
+    EXPECT_EQ(code_of([&] { files_->sync_folder(home_ + "/none"); }), missing);
+    EXPECT_EQ(code_of([&] { files_->sync_folder(home_ + "/a"); }), no_folder);
+    EXPECT_EQ(code_of([&] { files_->rename(home_ + "/none", home_ + "/b"); }), missing);
+    EXPECT_EQ(code_of([&] { files_->rename(home_ + "/a", home_ + "/none/a"); }), missing);
+}
+
+TEST_P(Files, TakeAPathInAnyOfItsForms) {
+    files_->make_folder(home_ + "//f/");
+    files_->make_folder(home_ + "/f");
+    static_cast<void>(files_->create(home_ + "/./f//a"));
+    EXPECT_THAT(files_->list(home_ + "/f/"), ElementsAre(Entry{"a", EntryKind::file}));
+    EXPECT_THAT(files_->list(home_), ElementsAre(Entry{"f", EntryKind::folder}));
 }
 
 TEST_P(Files, RenameAFolderWithAllInIt) {
@@ -146,6 +198,18 @@ TEST(HostFiles, AreOpenedWithoutWaitingForAWriter) {
     const auto files = make_file_system();
     EXPECT_EQ(files->kind_of(pipe), EntryKind::other);
     EXPECT_THROW(static_cast<void>(files->open(pipe)), FileError);
+}
+
+TEST(HostFiles, ShowALinkAsWhatItLeadsToAndRemoveItAlone) {
+    const data::TempFolder folder;
+    const auto files = make_file_system();
+    files->make_folder(folder.path("target"));
+    static_cast<void>(files->create(folder.path("target/a")));
+    std::filesystem::create_directory_symlink("target", folder.path("link"));
+    EXPECT_EQ(files->kind_of(folder.path("link")), EntryKind::folder);
+    files->remove_all(folder.path("link"));
+    EXPECT_EQ(files->kind_of(folder.path("link")), std::nullopt);
+    EXPECT_EQ(files->kind_of(folder.path("target/a")), EntryKind::file);
 }
 
 TEST(HostFiles, HaveModesThatFollowUmask) {

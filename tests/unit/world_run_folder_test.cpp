@@ -138,7 +138,7 @@ TEST_F(RunFolderTest, ReadsEveryCodeAndReason) {
 TEST_F(RunFolderTest, SaysOfADamagedMarkerThatItIs) {
     const RunFolder folder = RunFolder::make(place("run"));
     for (const std::string content :
-         {"", "code 0", "code 0\n", "code 0\nreason done", "code 8\nreason x\n",
+         {"", "code 0", "code 0\n", "code 0\nreason done", "code 99\nreason x\n",
           "code -1\nreason x\n", "code 00\nreason x\n", "code  0\nreason x\n", "reason x\ncode 0\n",
           "code 0\nreason x\n\n", "code 0\nreason x\nmore y\n", "code 0\r\nreason x\n",
           "code 4294967296\nreason x\n"}) {
