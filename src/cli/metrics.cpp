@@ -4,12 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "cli/values.hpp"
+#include "state/facts.hpp"
 
 namespace rhizome::cli {
 namespace {
@@ -18,11 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string utc(std::chrono::system_clock::time_point time) {
-    const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
-    std::tm parts{};
-    if (gmtime_r(&seconds, &parts) == nullptr) return "";
-    std::array<char, 64> text{};
-    return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
+    const auto since = time.time_since_epoch();
+    return state::utc_text(std::chrono::duration_cast<std::chrono::seconds>(since).count());
 }
 
 /// On one line. What is no number becomes null, and bytes that are no UTF-8 are replaced.
