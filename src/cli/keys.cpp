@@ -217,7 +217,7 @@ std::vector<Key> optimizer_keys() {
 }
 
 MaybeProblem read_steps(std::string_view text, std::optional<StepRange>& value) {
-    const auto wrong = Problem{"not a range of steps", "write FIRST-LAST, as 10-13, or none"};
+    Problem wrong{"not a range of steps", "write FIRST-LAST, as 10-13, or none"};
     if (text == "none") {
         value.reset();
         return std::nullopt;
