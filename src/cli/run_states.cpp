@@ -47,10 +47,14 @@ std::vector<std::string> differences(const state::StateFacts& facts, const RunId
     for (const auto& [key, value] : here) {
         const auto other = there.find(key);
         const std::string its = other == there.end() ? "not there" : other->second;
-        if (its != value) found.push_back(key + " = " + its + ", here " + value);
+        if (its == value) continue;
+        found.push_back(key);
+        found.back().append(" = ").append(its).append(", here ").append(value);
     }
     for (const auto& [key, value] : there) {
-        if (!here.contains(key)) found.push_back(key + " = " + value + ", here unknown");
+        if (here.contains(key)) continue;
+        found.push_back(key);
+        found.back().append(" = ").append(value).append(", here unknown");
     }
     // Imported weights have seen no data of a run.
     const bool any_data = !facts.data_digest.empty();

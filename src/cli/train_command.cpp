@@ -99,8 +99,8 @@ class Training {
     std::shared_ptr<state::FileSystem> files_ = state::make_file_system();
     std::unique_ptr<Preparation> prepared_;
     std::optional<TimelineFile> timeline_;
-    std::optional<engine::Worker> worker_;
-    std::optional<RunStates> states_;
+    std::unique_ptr<engine::Worker> worker_;
+    std::unique_ptr<RunStates> states_;
     std::unique_ptr<engine::Background> background_;
     std::optional<engine::Saver> saver_;
     std::optional<Voice> voice_;
@@ -140,15 +140,16 @@ void Training::make_worker() {
                                                .wall_offset = wall_offset(world_.clock())},
                           log_);
     }
-    worker_.emplace(prepared_->computing(), prepared_->network, *prepared_->datasets.train,
-                    prepared_->datasets.validation.get(), linked, prepared_->plan,
-                    engine::WorkerConfig{.seed = config_.seed,
-                                         .rows = config_.microbatch_size,
-                                         .optimizer = config_.optimizer,
-                                         .patience = to_nanoseconds(config_.bounds.wait_s),
-                                         .begin = engine::Begin::loaded,
-                                         .pulse = settings_.pulse,
-                                         .recorder = timeline_ ? &*timeline_ : nullptr});
+    worker_ = std::make_unique<engine::Worker>(
+        prepared_->computing(), prepared_->network, *prepared_->datasets.train,
+        prepared_->datasets.validation.get(), linked, prepared_->plan,
+        engine::WorkerConfig{.seed = config_.seed,
+                             .rows = config_.microbatch_size,
+                             .optimizer = config_.optimizer,
+                             .patience = to_nanoseconds(config_.bounds.wait_s),
+                             .begin = engine::Begin::loaded,
+                             .pulse = settings_.pulse,
+                             .recorder = timeline_ ? &*timeline_ : nullptr});
 }
 
 /// What the first member tells of the run.
@@ -172,9 +173,9 @@ void Training::watch() {
 /// Goes on from the newest state in the run's folder, or from the one that was named, or begins.
 void Training::begin() {
     const Nanoseconds patience = to_nanoseconds(config_.bounds.wait_s);
-    states_.emplace(files_,
-                    identity_of(config_, prepared_->datasets, prepared_->computing().fingerprint()),
-                    prepared_->network.table(), log_);
+    states_ = std::make_unique<RunStates>(
+        files_, identity_of(config_, prepared_->datasets, prepared_->computing().fingerprint()),
+        prepared_->network.table(), log_);
     std::optional<RunStates::Found> found;
     const std::string folder = settings_.folder ? states_folder(settings_.folder->path()) : "";
     if (!folder.empty()) found = states_->load_newest(*worker_, patience, folder);
@@ -287,7 +288,9 @@ ExitCode Training::end_in_order(const engine::TrainEnd& end) {
         write_all(output_, text);
     }
     if (speaks_) table({{"weights", engine::digest_of(digests.chunks)}});
-    if (speaks_ && timeline_) merge_timelines(*files_, settings_.folder->path(), log_);
+    if (const auto& folder = settings_.folder; speaks_ && timeline_ && folder) {
+        merge_timelines(*files_, folder->path(), log_);
+    }
     return say_end(end);
 }
 
@@ -315,6 +318,7 @@ engine::TrainEnd Training::train() {
     loop.stop_asked = [this] { return speaks_ && settings_.hears_stop(); };
     loop.save_asked = [this] { return speaks_ && settings_.hears_save(); };
     loop.on_loss = [this](CommStatus status, std::int32_t steps_done) {
+        if (timeline_) timeline_->finish();
         table({});
         finish(ExitCode::peer_lost, loss_text(status, steps_done), steps_done);
     };
@@ -330,6 +334,7 @@ ExitCode Training::run() {
         return end.status == CommStatus::ok ? end_in_order(end) : ExitCode::peer_lost;
     } catch (const DivergedError& error) {
         // All workers are here: they know the same numbers.
+        if (timeline_) timeline_->finish();
         table({});
         if (speaks_) finish(ExitCode::diverged, error.what(), worker_->committed_steps());
         return ExitCode::diverged;

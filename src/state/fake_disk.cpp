@@ -10,8 +10,6 @@
 namespace rhizome::state {
 namespace {
 
-constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
-
 [[noreturn]] void fail(const std::string& path, std::errc reason) {
     const std::error_code code = std::make_error_code(reason);
     throw FileError{path, code.message(), code};
@@ -138,11 +136,7 @@ class FakeDisk::OpenFile final : public File {
     bool writable_;
 };
 
-FakeDisk::FakeDisk()
-    : root_{std::make_shared<FakeNode>(EntryKind::folder)},
-      capacity_{never},
-      stop_at_{never},
-      read_only_from_{never} {}
+FakeDisk::FakeDisk() : root_{std::make_shared<FakeNode>(EntryKind::folder)} {}
 
 FakeDisk::~FakeDisk() = default;
 

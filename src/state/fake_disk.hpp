@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -88,6 +89,8 @@ class FakeDisk final : public FileSystem {
     void remove_all(const std::string& path) override;
 
   private:
+    static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
     class OpenFile;
     using NodePointer = std::shared_ptr<FakeNode>;
     struct Trouble;
@@ -105,9 +108,9 @@ class FakeDisk final : public FileSystem {
     std::int64_t operations_ = 0;
     std::array<std::int64_t, file_operations> operations_of_{};
     std::int64_t used_ = 0;
-    std::int64_t capacity_;
-    std::int64_t stop_at_;
-    std::int64_t read_only_from_;
+    std::int64_t capacity_ = never;
+    std::int64_t stop_at_ = never;
+    std::int64_t read_only_from_ = never;
     std::map<std::int64_t, std::errc> failures_;
     std::map<std::pair<FileOperation, std::int64_t>, std::errc> failures_of_;
     bool fired_ = false;

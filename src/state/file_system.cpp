@@ -99,7 +99,8 @@ class HostFileSystem final : public FileSystem {
              entry.increment(problem)) {
             const std::string name = entry->path().filename().string();
             // What was removed while we looked is not listed.
-            if (const auto kind = kind_of(folder + "/" + name)) entries.push_back({name, *kind});
+            const auto kind = kind_of(entry->path().string());
+            if (kind) entries.push_back({name, *kind});
         }
         if (problem) fail(folder, problem);
         std::sort(entries.begin(), entries.end(),
