@@ -84,8 +84,8 @@ exit codes:
   0  done
   1  a bug in rhizome: please report it
   2  command line, configuration file or environment is wrong, or asks for more than the machine has
-  3  a data file is missing, damaged or does not fit the configuration
-  4  training diverged: loss or gradient is no longer finite
+  3  a data or state file is missing, damaged or does not fit the configuration
+  4  training diverged: loss, gradient or parameters are no longer finite
   5  a worker was lost, or did not answer within its deadline, and the run could not go on
   6  ended early because somebody asked for it
   7  the run's processes are gone and left no word of how it ended

@@ -78,7 +78,9 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
             attempt.mistake = ConfigError{
                 "state " + visible(path) + " (trained with " + visible(differ.front()) +
                 (differ.size() > 1 ? "; and " + std::to_string(differ.size() - 1) + " more" : "") +
-                "), give the same, or take another folder for a run of its own"};
+                "), give the same (as they are in `rhizome-state show`), or take another folder "
+                "for "
+                "a run of its own"};
             return attempt;
         }
         if (reader.index().table != state::stored_table_of(table_)) {
@@ -96,6 +98,7 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
         attempt.steps = facts.steps;
         history_ = facts.history;
     } catch (const state::StateError& error) {
+        if (error.is_newer) attempt.mistake = error;
         attempt.damage = error.what();
     } catch (const state::FileError& error) {
         attempt.damage = error.what();
@@ -121,6 +124,7 @@ std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, N
     std::optional<UserError> problem;
     if (is_first(worker)) {
         try {
+            state::clean_up_states(*files_, folder);
             states = state::find_states(*files_, folder);
         } catch (const state::FileError& error) {
             problem = DataError{std::string{error.what()} + ", see why states cannot be listed"};

@@ -69,12 +69,11 @@ class Waiter {
   private:
     /// One that was begun before the word came does not count.
     [[nodiscard]] std::optional<std::string> newer() const {
-        const Names now = look_at(states_);
-        if (now.whole.empty()) return std::nullopt;
-        const std::int32_t newest = *now.whole.rbegin();
-        const bool newer = before_.whole.empty() || newest > *before_.whole.rbegin();
-        if (!newer || before_.begun.contains(newest)) return std::nullopt;
-        return states_ + " has a state of " + counted(newest, "step");
+        for (const std::int32_t steps : look_at(states_).whole) {
+            if (before_.whole.contains(steps) || before_.begun.contains(steps)) continue;
+            return states_ + " has a state of " + counted(steps, "step");
+        }
+        return std::nullopt;
     }
 
     const world::RunFolder& folder_;

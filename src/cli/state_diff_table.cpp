@@ -69,7 +69,8 @@ std::string to_table(const DiffReport& report) {
         text += "\nthey say of themselves:\n" + facts_table(report);
     }
     if (report.equal()) {
-        text += "\nthe values are equal" + within + ": " + counted(report.values, "number") + "\n";
+        text += "\nthe values are equal" + within + ": " + counted(report.values, "number") +
+                " (digests stand for chunks where they are equal)\n";
     } else {
         text += "\nthe values differ" + within + ":\n" + tensors_table(report);
     }

@@ -43,16 +43,11 @@ bool has_states(FileSystem& files, const std::string& path) {
 /// The index's and the shares', in that order; the first that is not as it should be.
 void check_structure(const std::shared_ptr<FileSystem>& files, const std::string& path,
                      ListedState& listed) {
+    if (const auto named = state::steps_of_name(split_path(path).second)) listed.steps = *named;
     state::StateReader reader{files, path};
     const state::StateIndex& index = reader.index();
     listed.saved_at = index.facts.saved_at;
-    const auto named = state::steps_of_name(split_path(path).second);
-    listed.steps = named.value_or(index.facts.steps);
-    if (listed.steps != index.facts.steps) {
-        throw state::StateError{path, "name",
-                                "has " + counted(index.facts.steps, "step") + " in it",
-                                "give it its name back"};
-    }
+    listed.steps = index.facts.steps;
     for (const state::StoredChunk chunk : index.table.all_chunks()) (void)reader.share_of(chunk);
     // Shares without chunks have not been opened yet.
     const std::set<std::int32_t> opened{index.writer_of.begin(), index.writer_of.end()};

@@ -98,7 +98,7 @@ void Saver::start_commit() {
     if (!is_first()) return;
     const auto writers = static_cast<std::int32_t>(worker_.messenger().world().members().size());
     start([files = config_.files, folder = config_.folder, facts = config_.facts(steps_),
-           table = table_, keep = config_.keep, writers](Outcome& outcome) {
+           table = table_, keep = config_.keep, writers, steps = steps_](Outcome& outcome) {
         const auto there = state::commit_state(*files, folder, facts, table, writers);
         // The state is there. What goes wrong now takes nothing from it.
         try {
@@ -106,9 +106,11 @@ void Saver::start_commit() {
             for (const auto& share : state::read_index(*files, index).index.shares) {
                 outcome.bytes += share.bytes;
             }
-            for (const auto& old : state::to_prune(state::find_states(*files, folder), keep)) {
-                state::remove_state(*files, old);
-            }
+            // Those of later steps were passed over because they are damaged: they must not count,
+            // or this one would be removed for them.
+            auto states = state::find_states(*files, folder);
+            std::erase_if(states, [steps](const auto& each) { return each.steps > steps; });
+            for (const auto& old : state::to_prune(states, keep)) state::remove_state(*files, old);
         } catch (const std::exception& error) {
             outcome.prune_problem = error.what();
         }

@@ -69,10 +69,12 @@ void check_kind(std::string_view text, FileKind kind, const std::string& path) {
     const auto version = parse_integer(line.substr(blank + 1));
     if (!version) fail(path, "is damaged");
     if (*version > format_version) {
-        fail(path,
-             "written by a newer rhizome: format " + std::to_string(*version) +
-                 ", this one reads " + std::to_string(format_version),
-             "use that rhizome");
+        StateError newer{path, "header",
+                         "written by a newer rhizome: format " + std::to_string(*version) +
+                             ", this one reads " + std::to_string(format_version),
+                         "use that rhizome"};
+        newer.is_newer = true;
+        throw newer;
     }
 }
 

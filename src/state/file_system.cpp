@@ -89,8 +89,14 @@ class HostFileSystem final : public FileSystem {
             if (S_ISREG(facts.st_mode)) return EntryKind::file;
             return S_ISDIR(facts.st_mode) ? EntryKind::folder : EntryKind::other;
         }
-        if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-        fail(path, last_error());
+        const std::error_code problem = last_error();
+        if (problem != std::errc::no_such_file_or_directory &&
+            problem != std::errc::not_a_directory) {
+            fail(path, problem);
+        }
+        // A link that leads nowhere takes a name too.
+        if (::lstat(path.c_str(), &facts) == 0) return EntryKind::other;
+        return std::nullopt;
     }
     std::vector<Entry> list(const std::string& folder) override {
         std::error_code problem;

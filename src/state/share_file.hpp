@@ -30,6 +30,7 @@ struct StateError : DataError {
     std::string path;
     std::string place;  // "header", "structure", "block.3/attention.weight#7 first_moment", ...
     std::string reason;
+    bool is_newer = false;  // not damaged: of a later version of the format
 };
 
 /// A chunk's values on the host, in the order of all_values.

@@ -15,6 +15,9 @@ namespace rhizome::state {
 [[nodiscard]] std::optional<std::string> why_foreign(const ShareReader& share,
                                                      const StateIndex& index, std::int32_t writer);
 
+/// Whether a state's folder has the name of another state; other names are nobody's business.
+[[nodiscard]] std::optional<std::string> why_misnamed(const std::string& path, std::int32_t steps);
+
 /// Opened from a state's folder. Throws StateError if it is missing, damaged or not the index's.
 [[nodiscard]] std::unique_ptr<ShareReader> open_share(FileSystem& files, const std::string& folder,
                                                       const StateIndex& index, std::int32_t writer);

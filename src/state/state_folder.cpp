@@ -119,7 +119,9 @@ std::string part_folder(const std::string& folder, std::int32_t steps) {
 
 std::vector<FoundState> find_states(FileSystem& files, const std::string& folder) {
     std::vector<FoundState> states;
-    if (files.kind_of(folder) != EntryKind::folder) return states;
+    const auto kind = files.kind_of(folder);
+    if (!kind) return states;
+    if (kind != EntryKind::folder) throw FileError{folder, "is no folder"};
     for (const Entry& entry : files.list(folder)) {
         const auto steps = steps_of_name(entry.name);
         if (steps && entry.kind == EntryKind::folder) {
@@ -131,16 +133,19 @@ std::vector<FoundState> find_states(FileSystem& files, const std::string& folder
     return states;
 }
 
-void begin_state(FileSystem& files, const std::string& folder, std::int32_t steps) {
-    if (files.kind_of(folder)) {
-        bring_back_replaced(files, folder);
-        for (const Entry& entry : files.list(folder)) {
-            if (steps_of_hidden(entry.name, part_end) || steps_of_hidden(entry.name, old_end) ||
-                steps_of_hidden(entry.name, gone_end)) {
-                files.remove_all(folder + "/" + entry.name);
-            }
+void clean_up_states(FileSystem& files, const std::string& folder) {
+    if (files.kind_of(folder) != EntryKind::folder) return;
+    bring_back_replaced(files, folder);
+    for (const Entry& entry : files.list(folder)) {
+        if (steps_of_hidden(entry.name, part_end) || steps_of_hidden(entry.name, old_end) ||
+            steps_of_hidden(entry.name, gone_end)) {
+            files.remove_all(folder + "/" + entry.name);
         }
     }
+}
+
+void begin_state(FileSystem& files, const std::string& folder, std::int32_t steps) {
+    clean_up_states(files, folder);
     make_lasting_folder(files, folder);
     files.make_folder(part_folder(folder, steps));
 }

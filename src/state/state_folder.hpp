@@ -31,12 +31,15 @@ struct FoundState {
     friend bool operator==(const FoundState&, const FoundState&) = default;
 };
 
-/// All that have a final name, newest first; none where there is no such folder. Looks into none of
-/// them. Throws FileError.
+/// All that have a final name, newest first; none where there is nothing of that name. Looks into
+/// none of them. Throws FileError.
 [[nodiscard]] std::vector<FoundState> find_states(FileSystem& files, const std::string& folder);
 
-/// Makes the hidden folder, and removes those of earlier attempts; a state that was about to be
-/// replaced when its process died gets its name back. Throws FileError.
+/// What processes that died have left: hidden folders are removed, and a state that was about to be
+/// replaced gets its name back. For whoever has the folder to himself. Throws FileError.
+void clean_up_states(FileSystem& files, const std::string& folder);
+
+/// Makes the hidden folder, after cleaning up. Throws FileError.
 void begin_state(FileSystem& files, const std::string& folder, std::int32_t steps);
 
 /// Reads the shares up to their values, writes the index, syncs, renames: then the state is there.

@@ -7,10 +7,21 @@
 
 namespace rhizome::state {
 
+std::optional<std::string> why_misnamed(const std::string& path, std::int32_t steps) {
+    const auto named = steps_of_name(path.substr(path.find_last_of('/') + 1));
+    if (!named || *named == steps) return std::nullopt;
+    return "has " + std::to_string(steps) + " steps in it, and its folder's name says " +
+           std::to_string(*named);
+}
+
 StateReader::StateReader(std::shared_ptr<FileSystem> files, const std::string& path)
     : files_{std::move(files)},
       path_{path},
       index_{read_index(*files_, path + "/" + std::string{index_name})} {
+    if (const auto reason = why_misnamed(path, index().facts.steps)) {
+        throw StateError{path + "/" + std::string{index_name}, "name", *reason,
+                         "give the folder its name back"};
+    }
     std::size_t first = 0;
     for (std::int32_t t = 0; t < static_cast<std::int32_t>(index().table.tensors.size()); ++t) {
         first_chunk_.push_back(first);

@@ -33,6 +33,9 @@ class Verifier {
 
   private:
     void check_against(const StateIndex& index) {
+        if (const auto reason = why_misnamed(folder_, index.facts.steps)) {
+            fault(std::string{index_name}, "name", *reason);
+        }
         chunks_ = index.table.all_chunks();
         hexes_.assign(chunks_.size(), {});
         const auto writers = static_cast<std::int32_t>(index.shares.size());

@@ -76,7 +76,9 @@ void expect_no_other_files(const std::string& path) {
         return fs::exists(path + "/" + std::string{name}, problem);
     };
     if (empty || has(lock_name) || has(processes_name)) return;
-    throw unusable(path, "is not empty", "name one that is empty, not there yet, or a run's");
+    throw unusable(path, "is not empty",
+                   has("states") ? "name another one, and --from one of the states in this one"
+                                 : "name one that is empty, not there yet, or a run's");
 }
 
 bool has_more_than_a_lock(const std::string& path) {

@@ -150,6 +150,40 @@ class Resuming(Saving):
             self.assertEqual(len(re.findall(r"(?m)^error: ", said)), 1, said)
         self.assertEqual(self.states(), [2])
 
+    def test_leaves_damaged_states_of_later_steps_out_of_the_count(self):
+        self.run_to_end(1, steps="3")
+        self.run_to_end(1)
+        damaged = self.folder / "states" / f"step-{STEPS:08}" / "share-00000.h5"
+        bytes_ = bytearray(damaged.read_bytes())
+        bytes_[-5] ^= 1
+        damaged.write_bytes(bytes_)
+        code, said = self.run_to_end(1, steps="7", **{"save.keep": "1", "save.interval": "0"})
+        self.assertEqual(code, DONE, said)
+        self.assertEqual(self.states(), [7, STEPS])
+
+    def test_under_a_name_of_other_steps_is_damage(self):
+        self.run_to_end(1)
+        states = self.folder / "states"
+        older, newest = self.states()[-2:]
+        (states / f"step-{newest:08}").rename(states / f"step-{newest - 1:08}")
+        code, said = self.run_to_end(1)
+        self.assertEqual(code, DONE, said)
+        self.assertRegex(said, r"warning: .*name says 7.*older state")
+        self.assertIn(f"goes on from {states}/step-{older:08}", said)
+        self.assertEqual(self.weights(said), self.calm_weights())
+
+    def test_of_a_newer_format_is_refused_and_left_alone(self):
+        self.run_to_end(1)
+        index = self.folder / "states" / f"step-{STEPS:08}" / "index.h5"
+        newer = index.read_bytes().replace(b"rhizome state index 1", b"rhizome state index 2", 1)
+        index.write_bytes(newer)
+        for ranks in (1, 2):
+            code, said = self.run_to_end(ranks)
+            self.assertEqual(code, BAD_DATA, said)
+            self.assertEqual(len(re.findall(r"(?m)^error: ", said)), 1, said)
+            self.assertIn("written by a newer rhizome", said)
+        self.assertEqual(index.read_bytes(), newer)
+
     def test_beyond_the_last_step_is_refused(self):
         self.run_to_end(1)
         code, said = self.run_to_end(1, steps="5")
@@ -198,12 +232,14 @@ class Killed(Saving):
 
 
 class Trouble(Saving):
-    def test_of_a_folder_that_cannot_be_written_fails_saves_and_not_the_run(self):
+    def test_of_a_file_where_states_should_be_is_told_before_the_first_step(self):
         self.folder.mkdir()
         (self.folder / "states").write_text("not a folder")
-        # A folder of its own making: what is in the way of it is not this program's to remove.
-        code, said = self.run_to_end(1)
-        self.assertIn(code, (BAD_CONFIG, UNSAVED), said)
+        (self.folder / "lock").touch()
+        for ranks in (1, 2):
+            code, said = self.run_to_end(ranks)
+            self.assertEqual(code, BAD_DATA, said)
+            self.assertIn("states (is no folder)", said)
 
     def test_is_told_when_the_last_state_is_not_there(self):
         self.run_to_end(1, steps="2")
