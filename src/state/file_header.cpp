@@ -6,6 +6,15 @@
 namespace rhizome::state {
 namespace {
 
+StateError newer_version(const std::string& path, std::int64_t version) {
+    StateError error{path, "header",
+                     "written by a newer rhizome: format " + std::to_string(version) +
+                         ", this one reads " + std::to_string(format_version),
+                     "use that rhizome"};
+    error.is_newer = true;
+    return error;
+}
+
 constexpr std::string_view magic = "rhizome state ";
 
 /// All that `check` covers.
@@ -69,12 +78,7 @@ void check_kind(std::string_view text, FileKind kind, const std::string& path) {
     const auto version = parse_integer(line.substr(blank + 1));
     if (!version) fail(path, "is damaged");
     if (*version > format_version) {
-        StateError newer{path, "header",
-                         "written by a newer rhizome: format " + std::to_string(*version) +
-                             ", this one reads " + std::to_string(format_version),
-                         "use that rhizome"};
-        newer.is_newer = true;
-        throw newer;
+        throw newer_version(path, *version);
     }
 }
 
