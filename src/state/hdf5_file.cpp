@@ -155,6 +155,9 @@ Handle make_access(const Handle& driver, const std::shared_ptr<Image>& image) {
 }  // namespace
 
 Hdf5Turn::Hdf5Turn() : lock_{library_mutex()} {
+    // What a forged file has left open makes HDF5 print riddles at the program's end. Fails once it
+    // has been initialized, and then has been called before.
+    static_cast<void>(H5dont_atexit());
     H5Eget_auto2(H5E_DEFAULT, &printer_, &printer_data_);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
