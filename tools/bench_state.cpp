@@ -205,9 +205,7 @@ std::vector<double> steps_of(int count, std::int32_t save_interval, std::size_t&
     std::vector<double> times;
     for (std::int32_t step = 0; step < count; ++step) {
         times.push_back(once([&] {
-            const auto votes =
-                engine::vote::all & (saver.votes() | ~(engine::vote::idle | engine::vote::well));
-            const engine::StepEnd end = worker.run_step(Step{step}, votes);
+            const engine::StepEnd end = worker.run_step(Step{step}, saver.votes());
             ENSURE(end.status == CommStatus::ok);
             const bool due = save_interval > 0 && (step + 1) % save_interval == 0;
             ENSURE(saver.between_steps(step + 1, end.votes,

@@ -16,11 +16,6 @@ namespace {
 /// Keeps the order in which its members were given.
 using Json = nlohmann::ordered_json;
 
-std::string utc(std::chrono::system_clock::time_point time) {
-    const auto since = time.time_since_epoch();
-    return state::utc_text(std::chrono::duration_cast<std::chrono::seconds>(since).count());
-}
-
 /// On one line. What is no number becomes null, and bytes that are no UTF-8 are replaced.
 std::string line_of(const Json& object) {
     return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -87,7 +82,7 @@ double Metrics::seconds() const { return seconds_of(clock_.now() - start_); }
 
 void Metrics::on_start(const Start& start) {
     write(line_of({{"event", "start"},
-                   {"time", utc(start.time)},
+                   {"time", state::utc_text(start.time)},
                    {"program", start.program},
                    {"steps", start.steps},
                    {"steps_done", start.steps_done},

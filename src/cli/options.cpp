@@ -99,9 +99,7 @@ RunConfig parse_mathematics(const std::string& where, std::string_view text) {
                                   : " (decides no weights), leave it out")};
     }
     config.steps = 1;  // how many there were is not known here, and no conflict
-    if (const auto conflict = find_conflict(config)) {
-        throw ConfigError{conflict->message + places_of(conflict->keys, places)};
-    }
+    refuse_conflicts(config, places);
     return config;
 }
 

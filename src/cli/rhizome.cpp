@@ -68,7 +68,7 @@ world::RunFolder begin_together(world::World& world, const Command& command,
                                 const world::Variable& variable, const Log& log) {
     const Nanoseconds patience = to_nanoseconds(command.config.bounds.wait_s);
     const std::string run = variable("PMIX_NAMESPACE").value_or("");
-    const bool first = world.self() == world.members().front();
+    const bool first = world::is_first(world);
     using MaybeFolder = std::optional<world::RunFolder>;
     MaybeFolder folder = agree_to_start(world, patience, [&] {
         return first ? MaybeFolder{world::RunFolder::make(command.folder, run)} : std::nullopt;
@@ -90,7 +90,7 @@ ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Comman
     const auto world = world::make_mpi_world({.pulse = pulse});
     const auto ranks = static_cast<std::int32_t>(world->members().size());
     const auto warning = world::check_launch(variable, ranks);
-    if (warning && world->self() == world->members().front()) log.warn(*warning);
+    if (warning && world::is_first(*world)) log.warn(*warning);
     // Reading data and making weights takes what it takes, and shows no sign of life before the
     // first step.
     std::optional<world::Pulse::Waiting> starting;
@@ -115,7 +115,7 @@ ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Comman
     }
     const auto& folder = settings.folder.emplace(begin_together(*world, command, variable, log));
     record(folder, rank_name(variable), getpid(), log);
-    const bool speaks = world->self() == world->members().front();
+    const bool speaks = world::is_first(*world);
     return speaks ? with_last_word(folder, log, train) : train();
 }
 

@@ -10,16 +10,6 @@
 namespace rhizome::cli {
 namespace {
 
-std::string now_text() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return state::utc_text(std::chrono::duration_cast<std::chrono::seconds>(now).count());
-}
-
-bool is_first(engine::Worker& worker) {
-    const world::World& world = worker.messenger().world();
-    return world.self() == world.members().front();
-}
-
 [[noreturn]] void fail_of_loss() {
     throw UserError{ExitCode::peer_lost,
                     "a worker was lost while the state was loaded, see what it said"};
@@ -79,8 +69,7 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
                 "state " + visible(path) + " (trained with " + visible(differ.front()) +
                 (differ.size() > 1 ? "; and " + std::to_string(differ.size() - 1) + " more" : "") +
                 "), give the same (as they are in `rhizome-state show`), or take another folder "
-                "for "
-                "a run of its own"};
+                "for a run of its own"};
             return attempt;
         }
         if (reader.index().table != state::stored_table_of(table_)) {
@@ -90,7 +79,8 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
         engine::StoredValues values{reader, table_};
         worker.load(values, facts.steps);
         const bool computed = !facts.fingerprint.empty();  // imported ones are not
-        if (computed && facts.fingerprint != identity_.fingerprint && is_first(worker)) {
+        if (computed && facts.fingerprint != identity_.fingerprint &&
+            world::is_first(worker.messenger().world())) {
             log_.warn("the state was made by " + visible(facts.fingerprint) +
                       ", which is not what computes here: from here on the last bits of the "
                       "weights may not be those of a run that had stayed there");
@@ -100,6 +90,7 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
     } catch (const state::StateError& error) {
         if (error.is_newer) attempt.mistake = error;
         attempt.damage = error.what();
+        attempt.is_known_to_all = error.path.ends_with(state::index_name);
     } catch (const state::FileError& error) {
         attempt.damage = error.what();
     }
@@ -122,7 +113,7 @@ std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, N
     world::World& world = worker.messenger().world();
     std::vector<state::FoundState> states;
     std::optional<UserError> problem;
-    if (is_first(worker)) {
+    if (world::is_first(worker.messenger().world())) {
         try {
             state::clean_up_states(*files_, folder);
             states = state::find_states(*files_, folder);
@@ -145,7 +136,11 @@ std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, N
         const std::string path = folder + "/" + state::state_name(told.number);
         const Attempt attempt = load(worker, path);
         agree_to_start(world, patience, attempt.mistake);
-        if (!attempt.damage.empty()) log_.warn(attempt.damage + "; an older state is tried");
+        // An index is read by all, and one of them says what is wrong with it.
+        const bool says = !attempt.is_known_to_all || world::is_first(world);
+        if (!attempt.damage.empty() && says) {
+            log_.warn(attempt.damage + "; an older state is tried");
+        }
         const auto [status, all] = worker.agree(
             attempt.damage.empty() ? engine::vote::all : engine::vote::all & ~engine::vote::well);
         if (status != CommStatus::ok) fail_of_loss();
@@ -154,12 +149,15 @@ std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, N
 }
 
 void RunStates::note(std::int32_t steps, const std::string& kind, const std::string& text) {
-    history_.push_back({.time = now_text(), .steps = steps, .kind = kind, .text = text});
+    history_.push_back({.time = state::utc_text(std::chrono::system_clock::now()),
+                        .steps = steps,
+                        .kind = kind,
+                        .text = text});
 }
 
 state::StateFacts RunStates::facts(std::int32_t steps) const {
     state::StateFacts facts{.steps = steps,
-                            .saved_at = now_text(),
+                            .saved_at = state::utc_text(std::chrono::system_clock::now()),
                             .program = "rhizome " RHIZOME_VERSION,
                             .mathematics = identity_.mathematics,
                             .layout = identity_.layout,

@@ -64,6 +64,7 @@ class RunStates {
     struct Attempt {
         std::optional<UserError> mistake;  // no other state would do
         std::string damage;
+        bool is_known_to_all = false;  // every worker meets it
         std::int32_t steps = 0;
     };
     [[nodiscard]] Attempt load(engine::Worker& worker, const std::string& path);

@@ -15,7 +15,7 @@ constexpr std::uint32_t flag_of(ExitCode code) {
 
 void agree_to_start(world::World& world, Nanoseconds patience,
                     const std::optional<UserError>& problem) {
-    const bool first = world.self() == world.members().front();
+    const bool first = world::is_first(world);
     std::uint32_t flags = all_flags;
     if (problem) flags &= ~flag_of(problem->code());
     if (problem && first) flags &= ~first_member_is_well;

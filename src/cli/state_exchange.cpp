@@ -8,20 +8,10 @@
 #include "core/text.hpp"
 #include "state/hugging_face.hpp"
 #include "state/raw_file.hpp"
+#include "state/state_weights.hpp"
 
 namespace rhizome::cli {
 namespace {
-
-class StateWeights final : public state::TensorSource {
-  public:
-    explicit StateWeights(state::StateReader& reader) : reader_{reader} {}
-    void read(std::int32_t tensor, std::span<std::byte> to) override {
-        reader_.read_tensor(tensor, state::Value::parameter, to);
-    }
-
-  private:
-    state::StateReader& reader_;
-};
 
 std::int32_t heads_of(const std::string& path, const state::StateFacts& facts) {
     constexpr std::int64_t heads_max = 65535;
@@ -35,12 +25,12 @@ std::int32_t heads_of(const std::string& path, const state::StateFacts& facts) {
     return static_cast<std::int32_t>(*heads);
 }
 
-void write_export(state::FileSystem& files, const std::string& to, state::StateReader& reader,
-                  ExportForm form) {
-    const state::StateIndex& index = reader.index();
-    if (form == ExportForm::raw) return state::export_raw(files, to, reader);
-    StateWeights weights{reader};
-    state::export_gpt2(files, to, index.table, heads_of(reader.path(), index.facts), weights,
+void write_export(state::FileSystem& files, const std::string& to,
+                  const std::shared_ptr<state::StateReader>& reader, ExportForm form) {
+    const state::StateIndex& index = reader->index();
+    if (form == ExportForm::raw) return state::export_raw(files, to, *reader);
+    state::StateWeights weights{reader};
+    state::export_gpt2(files, to, index.table, heads_of(reader->path(), index.facts), weights,
                        state::metadata_of(index.facts), state::Existing::keep);
 }
 
@@ -80,11 +70,6 @@ Imported read_raw(state::FileSystem& files, const std::string& from) {
         }
     }
     return imported;
-}
-
-std::string now_text() {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    return state::utc_text(std::chrono::duration_cast<std::chrono::seconds>(now).count());
 }
 
 /// A key that somebody gave must say what the file says; else the file's word is taken.
@@ -150,7 +135,7 @@ Imported read_gpt2(state::FileSystem& files, const std::string& from,
     }
     state::Gpt2File file{files, from, options};
     const RunConfig config = config_with_shapes(from, given, file);
-    const std::string now = now_text();
+    const std::string now = state::utc_text(std::chrono::system_clock::now());
     Imported imported{.facts = {.steps = 0,
                                 .saved_at = now,
                                 .program = "rhizome " RHIZOME_VERSION,
@@ -187,8 +172,8 @@ Imported read_import(state::FileSystem& files, const std::string& from,
 WrittenReport export_state(const std::shared_ptr<state::FileSystem>& files, const std::string& from,
                            const std::string& to, ExportForm form) {
     check_target(*files, to);
-    state::StateReader reader{files, from};
-    const state::StateIndex& index = reader.index();
+    const auto reader = std::make_shared<state::StateReader>(files, from);
+    const state::StateIndex& index = reader->index();
     try {
         write_export(*files, to, reader, form);
     } catch (const state::FileError& error) {

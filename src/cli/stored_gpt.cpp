@@ -6,26 +6,13 @@
 #include "core/error.hpp"
 #include "core/text.hpp"
 #include "model/gpt.hpp"
-#include "state/state_folder.hpp"
+#include "state/state_weights.hpp"
 
 namespace rhizome::cli {
 namespace {
 
 constexpr std::string_view safetensors_ending = ".safetensors";
 constexpr std::int32_t byte_values = 256;
-
-class StateWeights final : public state::TensorSource {
-  public:
-    explicit StateWeights(std::unique_ptr<state::StateReader> reader)
-        : reader_{std::move(reader)} {}
-
-    void read(std::int32_t tensor, std::span<std::byte> to) override {
-        reader_->read_tensor(tensor, state::Value::parameter, to);
-    }
-
-  private:
-    std::unique_ptr<state::StateReader> reader_;
-};
 
 RunConfig config_of(const std::string& path, const state::StateFacts& facts) {
     try {
@@ -38,7 +25,7 @@ RunConfig config_of(const std::string& path, const state::StateFacts& facts) {
 }
 
 StoredGpt open_state(const std::shared_ptr<state::FileSystem>& files, const std::string& path) {
-    auto reader = std::make_unique<state::StateReader>(files, path);
+    auto reader = std::make_shared<state::StateReader>(files, path);
     const state::StateIndex& index = reader->index();
     const RunConfig config = config_of(path, index.facts);
     const model::Network network =
@@ -51,7 +38,7 @@ StoredGpt open_state(const std::shared_ptr<state::FileSystem>& files, const std:
     }
     return {path, config.model, config.precision,
             config.data.format == data::Format::bytes ? TokenKind::bytes : TokenKind::numbers,
-            std::make_unique<StateWeights>(std::move(reader))};
+            std::make_unique<state::StateWeights>(std::move(reader))};
 }
 
 StoredGpt open_safetensors(state::FileSystem& files, const std::string& path,

@@ -114,7 +114,7 @@ Training::Training(const TrainSettings& settings, world::World& world, const Log
       world_{world},
       log_{log},
       output_{output},
-      speaks_{world.self() == world.members().front()} {
+      speaks_{world::is_first(world)} {
     const Nanoseconds patience = to_nanoseconds(config_.bounds.wait_s);
     if (speaks_) write_all(output, to_text(config_) + "\n");
     prepared_ = agree_to_start(world, patience,

@@ -21,14 +21,11 @@ Saver::Saver(Worker& worker, const LayerTable& table, Background& background, Sa
                                            worker.messenger().world().self(), table_)},
       saved_{saved} {}
 
-bool Saver::is_first() {
-    const world::World& world = worker_.messenger().world();
-    return world.self() == world.members().front();
-}
+bool Saver::is_first() { return world::is_first(worker_.messenger().world()); }
 
 Votes Saver::votes() {
-    if (!background_.idle()) return vote::well;
-    return vote::idle | (outcome_->problem.empty() ? vote::well : 0);
+    if (!background_.idle()) return vote::all & ~vote::idle;
+    return outcome_->problem.empty() ? vote::all : vote::all & ~vote::well;
 }
 
 CommStatus Saver::between_steps(std::int32_t steps, Votes all, Due due) {
@@ -161,9 +158,7 @@ CommStatus Saver::finish(std::int32_t steps) {
         if (phase_ != last) deadline = messenger.deadline();
         last = phase_;
         const bool patient = messenger.world().clock().now() < deadline;
-        const auto [status, all] =
-            worker_.agree((patient ? vote::all : vote::all & ~vote::patient) &
-                          (votes() | ~(vote::idle | vote::well)));
+        const auto [status, all] = worker_.agree(patient ? votes() : votes() & ~vote::patient);
         if (status != CommStatus::ok) return status;
         if ((all & vote::patient) == 0) {
             config_.on_end({.steps = steps_,

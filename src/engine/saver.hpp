@@ -50,7 +50,8 @@ class Saver {
     Saver(Worker& worker, const LayerTable& table, Background& background, SaverConfig config,
           std::optional<std::int32_t> saved);
 
-    /// Of this worker for the next agreement: vote::idle and vote::well.
+    /// Of this worker for the next agreement: all, but vote::idle or vote::well where that is not
+    /// so.
     [[nodiscard]] Votes votes();
 
     enum class Due : std::uint8_t { no, yes };

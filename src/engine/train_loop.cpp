@@ -31,7 +31,7 @@ Votes votes_of(const TrainLoopConfig& config) {
     Votes votes = vote::all;
     if (config.stop_asked()) votes &= ~vote::go_on;
     if (config.save_asked()) votes &= ~vote::no_save;
-    if (config.saver != nullptr) votes &= config.saver->votes() | ~(vote::idle | vote::well);
+    if (config.saver != nullptr) votes &= config.saver->votes();
     return votes;
 }
 

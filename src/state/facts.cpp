@@ -59,8 +59,8 @@ StoredTable stored_table_of(const LayerTable& table) {
     return stored;
 }
 
-std::string utc_text(std::int64_t seconds_since_1970) {
-    const std::time_t seconds = seconds_since_1970;
+std::string utc_text(std::chrono::system_clock::time_point time) {
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
     std::tm parts{};
     ENSURE(gmtime_r(&seconds, &parts) != nullptr);
     std::array<char, 64> text{};

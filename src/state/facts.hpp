@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -91,6 +92,6 @@ struct StateFacts {
 };
 
 /// This moment, or that one, as in Event.
-[[nodiscard]] std::string utc_text(std::int64_t seconds_since_1970);
+[[nodiscard]] std::string utc_text(std::chrono::system_clock::time_point time);
 
 }  // namespace rhizome::state

@@ -81,6 +81,11 @@ class World {
     virtual void revoke() = 0;
 };
 
+/// Does this worker speak for all where one has to?
+[[nodiscard]] inline bool is_first(const World& world) {
+    return world.self() == world.members().front();
+}
+
 /// Waits until all of these have ended; the first status that is not ok ends the wait at once.
 [[nodiscard]] CommStatus wait_all(World& world, std::span<const Ticket> tickets,
                                   Nanoseconds deadline);

@@ -4,8 +4,10 @@
     save_test.py PROGRAM KILL_AT
 """
 
+import contextlib
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -241,17 +243,36 @@ class Trouble(Saving):
             self.assertEqual(code, BAD_DATA, said)
             self.assertIn("states (is no folder)", said)
 
-    def test_is_told_when_the_last_state_is_not_there(self):
+    def mount_small_disk(self, place):
+        place.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place]
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest(f"no file system can be mounted here: {mounted.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", place], check=True)
+
+    def test_of_a_full_disk_fails_saves_and_leaves_older_states_and_the_run_alone(self):
+        disk = Path(self.home.name) / "disk"
+        self.mount_small_disk(disk)
+        self.folder = disk / "run"
         self.run_to_end(1, steps="2")
-        states = self.folder / "states"
-        if os.geteuid() == 0:
-            self.skipTest("root may write everywhere")
-        states.chmod(0o500)
-        self.addCleanup(states.chmod, 0o700)
-        code, said = self.run_to_end(2, pipelines="2")
-        self.assertEqual(code, UNSAVED, said)
-        self.assertRegex(said, "warning: state .*was not saved")
-        self.assertEqual(self.states(), [2])
+        filling = disk / "filling"
+        with contextlib.suppress(OSError), open(filling, "wb") as file:
+            while True:
+                file.write(bytes(4096))
+                file.flush()
+        with contextlib.suppress(OSError):  # a page for words, none for states
+            os.truncate(filling, filling.stat().st_size - 16384)
+        for ranks, layout in ((2, {"pipelines": "2"}), (1, {})):
+            code, said = self.run_to_end(ranks, **layout)
+            self.assertEqual(code, UNSAVED, said)
+            self.assertRegex(said, "warning: state .*was not saved.*No space left")
+            self.assertRegex(said, "step 8/8  loss")  # trained to its end
+            self.assertIn("it goes on after step 2", said)
+            self.assertEqual(self.weights(said), self.calm_weights())
+            self.assertEqual(self.states(), [2])
+        filling.unlink()
+        self.assert_goes_on_to_the_calm_end(2, pipelines="2")
 
 
 if __name__ == "__main__":

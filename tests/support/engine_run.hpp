@@ -117,6 +117,16 @@ inline model::Network network_of(const SmallOptions& options) {
                            options.dtype, options.chunk_elements);
 }
 
+/// With all that a loss could spoil: ties, dropout, uneven chunks, three lanes.
+inline SmallOptions lively() {
+    return {.tying = model::Tying::tied,
+            .dropout = 0.2,
+            .dtype = DType::f32,
+            .rows = 1,
+            .lanes = {6, 3},
+            .chunk_elements = 60};
+}
+
 /// What is trained, on which samples, and how a step of them is divided.
 struct Subject {
     const model::Network& network;

@@ -18,15 +18,6 @@ using namespace std::chrono_literals;
 constexpr Nanoseconds patience = 100ms;  // of virtual time
 constexpr RunLength length{.steps = 4, .evaluate_interval = 2, .evaluation_microbatches = 2};
 
-SmallOptions lively() {
-    return {.tying = model::Tying::tied,
-            .dropout = 0.2,
-            .dtype = DType::f32,
-            .rows = 1,
-            .lanes = {6, 3},
-            .chunk_elements = 60};
-}
-
 /// Digests by chunk after each number of steps.
 using Calm = std::vector<std::map<std::string, std::string>>;
 

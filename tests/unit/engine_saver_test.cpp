@@ -19,15 +19,6 @@ using testing::Each;
 using testing::Field;
 using testing::IsEmpty;
 
-SmallOptions lively() {
-    return {.tying = model::Tying::tied,
-            .dropout = 0.2,
-            .dtype = DType::f32,
-            .rows = 1,
-            .lanes = {6, 3},
-            .chunk_elements = 60};
-}
-
 constexpr std::int32_t steps = 6;
 
 /// Digests of everything after each number of steps.
