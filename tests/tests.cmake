@@ -82,7 +82,6 @@ rhizome_test(unit/schedule_text_test LABELS unit USES schedule)
 rhizome_test(unit/schedule_draw_test LABELS unit USES schedule)
 rhizome_test(unit/schedule_check_test LABELS unit USES schedule TIMEOUT 300)
 rhizome_test(unit/schedule_mutation_test LABELS unit USES schedule TIMEOUT 600)
-target_compile_options(schedule_mutation_test PRIVATE -O1)  # it runs some 70,000 schedules
 rhizome_test(unit/schedule_dry_run_test LABELS unit USES schedule)
 rhizome_test(unit/schedule_generate_test LABELS unit USES schedule TIMEOUT 300)
 rhizome_test(unit/schedule_properties_test LABELS unit USES schedule TIMEOUT 300)

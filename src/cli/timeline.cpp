@@ -183,8 +183,8 @@ Timelines read_timelines(FileSystem& files, const std::string& folder) {
             leave_out("is another worker's");
         } else if (spans_of(all.timeline) + spans_of(timeline) > timeline_spans_max) {
             leave_out("makes more than " + std::to_string(timeline_spans_max) + " spans");
-        } else {
-            add(all.timeline, std::move(timeline));
+        } else if (add(all.timeline, std::move(timeline)) == Addition::too_far_apart) {
+            leave_out("is months away from the others, look at its host's clock");
         }
     }
     if (all.timeline.workers.empty()) {

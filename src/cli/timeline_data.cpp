@@ -30,16 +30,27 @@ void move(Timeline& timeline, Nanoseconds to) {
     timeline.origin = to;
 }
 
+Nanoseconds end_of(const Timeline& timeline) {
+    Nanoseconds end{0};
+    for (const WorkerTimeline& worker : timeline.workers) {
+        for (const TimelineSpan& span : worker.spans) end = std::max(end, span.when.end);
+    }
+    return timeline.origin + end;
+}
+
 }  // namespace
 
 TimelineRow row_of(const TimelineSpan& span) { return std::visit(RowOf{}, span.what); }
 
-void add(Timeline& timeline, Timeline other) {
+Addition add(Timeline& timeline, Timeline other) {
     if (timeline.workers.empty()) {
         timeline = std::move(other);
-        return;
+        return Addition::done;
     }
     const Nanoseconds origin = std::min(timeline.origin, other.origin);
+    if (std::max(end_of(timeline), end_of(other)) - origin > timeline_time_max) {
+        return Addition::too_far_apart;
+    }
     move(timeline, origin);
     move(other, origin);
     std::set<WorkerId> members{timeline.members.begin(), timeline.members.end()};
@@ -54,6 +65,7 @@ void add(Timeline& timeline, Timeline other) {
     }
     std::sort(timeline.workers.begin(), timeline.workers.end(),
               [](const auto& one, const auto& two) { return one.worker < two.worker; });
+    return Addition::done;
 }
 
 }  // namespace rhizome::cli

@@ -45,6 +45,8 @@ struct Timeline {
 
 /// Of one timeline, all workers together. A span takes about a hundred bytes.
 inline constexpr std::int64_t timeline_spans_max = 2'000'000;
+/// From its origin to its last end: four months.
+inline constexpr Nanoseconds timeline_time_max{std::int64_t{10'000'000} * 1'000'000'000};
 
 /// Piece by piece: it may be long.
 void write_json(const Timeline& timeline, const std::function<void(std::string_view)>& write);
@@ -55,7 +57,9 @@ struct NoTimeline {
 /// Of what write_json() wrote. Reads whatever there is in it of what belongs to a timeline.
 [[nodiscard]] std::variant<Timeline, NoTimeline> parse_timeline(std::string_view text);
 
-/// Adds the workers of `other` that are not there yet, and moves all to the earlier origin.
-void add(Timeline& timeline, Timeline other);
+enum class [[nodiscard]] Addition : std::uint8_t { done, too_far_apart };
+/// Adds the workers of `other` that are not there yet, and moves all to the earlier origin; or
+/// changes nothing, if they would then be longer than a timeline may be.
+Addition add(Timeline& timeline, Timeline other);
 
 }  // namespace rhizome::cli

@@ -24,7 +24,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view format_name = "rhizome timeline";
 constexpr std::int32_t format_version = 1;
 constexpr std::int32_t threads_max = 10'000;               // of a worker
-constexpr double time_us_max = 1e13;                       // four months
 constexpr Nanoseconds origin_max{std::int64_t{1} << 62U};  // sums and differences have room
 constexpr std::int32_t instruction_kinds = 17;
 
@@ -208,7 +207,8 @@ struct Unreadable : std::runtime_error {
 template <class Value>
 Value number(const Json& json) {
     if (!json.is_number_integer() || json < 0 || json > std::numeric_limits<Value>::max()) {
-        throw Unreadable{"has " + json.dump().substr(0, 40) + " where a whole number should be"};
+        // What it is instead may be as deep as the file is long, and is not shown.
+        throw Unreadable{"has something else where a whole number should be"};
     }
     return json.get<Value>();
 }
@@ -223,9 +223,26 @@ std::optional<WorkerId> peer_of(const Json& arguments) {
 }
 
 Nanoseconds time_of(const Json& json) {
+    constexpr double time_us_max = static_cast<double>(timeline_time_max.count()) / 1000;
     const double time_us = json.is_number() ? json.get<double>() : -1;
     if (!(time_us >= 0 && time_us <= time_us_max)) throw Unreadable{"has a time that is none"};
     return Nanoseconds{std::llround(time_us * 1000)};
+}
+
+engine::Interval interval_of(const Json& event) {
+    const Nanoseconds begin = time_of(event.at("ts"));
+    const Nanoseconds end = begin + time_of(event.at("dur"));
+    if (end > timeline_time_max) throw Unreadable{"has a time that is none"};
+    return {begin, end};
+}
+
+LaneRange lanes_of(const Json& json) {
+    const auto first = number<std::int32_t>(json.at(0));
+    const auto last = number<std::int32_t>(json.at(1));
+    if (last < first || last == std::numeric_limits<std::int32_t>::max()) {
+        throw Unreadable{"has lanes that there cannot be"};
+    }
+    return {first, last + 1};
 }
 
 Instruction instruction_of(const Json& arguments) {
@@ -239,15 +256,7 @@ Instruction instruction_of(const Json& arguments) {
         if (arguments.contains("microbatch")) {
             what.microbatch = Microbatch{number_of(arguments, "microbatch")};
         }
-        if (arguments.contains("lanes")) {
-            const Json& lanes = arguments.at("lanes");
-            what.lanes.first = number<std::int32_t>(lanes.at(0));
-            what.lanes.last = number<std::int32_t>(lanes.at(1));
-            if (what.lanes.last == std::numeric_limits<std::int32_t>::max()) {
-                throw Unreadable{"has more lanes than there can be"};
-            }
-            ++what.lanes.last;
-        }
+        if (schedule::is_sum(kind)) what.lanes = lanes_of(arguments.at("lanes"));
         return what;
     }
     throw Unreadable{"has an instruction of no kind"};
@@ -321,12 +330,11 @@ class Reader {
         if (++spans_ > timeline_spans_max) {
             throw Unreadable{"has more than " + std::to_string(timeline_spans_max) + " spans"};
         }
-        const Nanoseconds begin = time_of(event.at("ts"));
+        const engine::Interval when = interval_of(event);
         const std::int32_t process = number_of(event, "pid");
         if (process < 1) throw Unreadable{"has a process of number 0"};
-        workers_[process - 1].spans.push_back({number_of(event.at("args"), "step"),
-                                               {begin, begin + time_of(event.at("dur"))},
-                                               what_of(row, event)});
+        workers_[process - 1].spans.push_back(
+            {number_of(event.at("args"), "step"), when, what_of(row, event)});
     }
 
     std::map<std::int32_t, Found> workers_;

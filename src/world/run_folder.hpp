@@ -27,28 +27,15 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "world/process_table.hpp"
 #include "world/run_lock.hpp"
+#include "world/run_records.hpp"
 
 namespace rhizome::world {
-
-struct Ending {
-    ExitCode code;
-    std::string reason;  // one line
-    friend bool operator==(const Ending&, const Ending&) = default;
-};
 
 /// Whether this call ended the run. Neither mine nor a problem: somebody else was faster.
 struct [[nodiscard]] Marked {
     bool mine = false;
     std::error_code problem{};
-};
-
-struct Recorded {
-    std::string name;  // rank.3
-    std::string host;
-    pid_t pid;
-    std::uint64_t started;  // as in Process
 };
 
 class RunFolder {

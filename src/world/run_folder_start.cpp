@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "core/text.hpp"
+#include "world/process_table.hpp"
 #include "world/run_files.hpp"
 #include "world/run_folder.hpp"
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/text.hpp"
+#include "fuzz/safetensors_length.hpp"
 #include "fuzz/target.hpp"
 #include "state/hugging_face.hpp"
 #include "support/memory_files.hpp"
@@ -112,24 +113,6 @@ std::string file_of(const std::string& header, std::size_t data_bytes) {
     return content + header + std::string(data_bytes, 'v');
 }
 
-/// One past the brace that closes the first one; nothing if none does.
-std::optional<std::size_t> end_of_json(const std::string& text, std::size_t begin) {
-    int depth = 0;
-    bool quoted = false;
-    for (std::size_t i = begin; i < text.size(); ++i) {
-        if (quoted && text[i] == '\\') {
-            ++i;
-        } else if (text[i] == '"') {
-            quoted = !quoted;
-        } else if (!quoted && text[i] == '{') {
-            ++depth;
-        } else if (!quoted && text[i] == '}' && --depth <= 0) {
-            return i + 1;
-        }
-    }
-    return std::nullopt;
-}
-
 }  // namespace
 
 std::vector<std::string> seeds() {
@@ -143,16 +126,7 @@ std::vector<std::string> seeds() {
             gpt2(state::Head::tied), gpt2(state::Head::untied)};
 }
 
-// The header's length, so that it ends where its JSON does.
-void mend(std::string& input) {
-    std::uint64_t length = 0;
-    if (input.size() <= sizeof length) return;
-    auto end = end_of_json(input, sizeof length);
-    if (!end) return;
-    while (*end < input.size() && input[*end] == ' ') ++*end;
-    length = *end - sizeof length;
-    std::memcpy(input.data(), &length, sizeof length);
-}
+void mend(std::string& input) { mend_header_length(input); }
 
 }  // namespace rhizome::fuzz
 

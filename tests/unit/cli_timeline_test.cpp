@@ -219,9 +219,11 @@ TEST(MergedTimeline, IsMadeOfTimesThatBeganApart) {
     };
     for (const bool late_first : {false, true}) {
         Timeline all;
-        add(all, late_first ? timeline(7, wall + 100ns) : timeline(0, wall));
-        add(all, late_first ? timeline(0, wall) : timeline(7, wall + 100ns));
-        add(all, timeline(7, wall + 1s));  // is there already
+        EXPECT_EQ(add(all, late_first ? timeline(7, wall + 100ns) : timeline(0, wall)),
+                  Addition::done);
+        EXPECT_EQ(add(all, late_first ? timeline(0, wall) : timeline(7, wall + 100ns)),
+                  Addition::done);
+        EXPECT_EQ(add(all, timeline(7, wall + 1s)), Addition::done);  // is there already
         EXPECT_EQ(all.origin, wall);
         ASSERT_EQ(all.workers.size(), 2U);
         EXPECT_EQ(all.workers[0].spans[0].when, (engine::Interval{5ns, 9ns}));
@@ -270,6 +272,20 @@ TEST(MergedTimeline, OfNothingIsAnError) {
     EXPECT_THAT(message_of<DataError>(folder.path()), HasSubstr("larger than 256 MiB"));
 }
 
+TEST(Timelines, OfClocksThatAreMonthsApartAreNotPutTogether) {
+    const auto timeline = [](std::int32_t worker, Nanoseconds origin) {
+        return Timeline{.steps = {1, 1},
+                        .members = {WorkerId{worker}},
+                        .origin = origin,
+                        .workers = {{.worker = WorkerId{worker}}}};
+    };
+    Timeline all = timeline(0, 0s);
+    EXPECT_EQ(add(all, timeline(1, timeline_time_max + 1ns)), Addition::too_far_apart);
+    EXPECT_EQ(all, timeline(0, 0s));
+    EXPECT_EQ(add(all, timeline(1, timeline_time_max)), Addition::done);
+    EXPECT_EQ(all.workers.size(), 2);
+}
+
 TEST(ParsedTimeline, RefusesWhatItIsNot) {
     const RecordedRun run{2};
     const std::string good = content_of(run.file("worker-00001.json"));
@@ -303,7 +319,11 @@ TEST(ParsedTimeline, RefusesWhatItIsNot) {
          {"", "null", "[]", "{}", "{\"traceEvents\": [{}]}", "[[[[[[", "{\"otherData\": 3}"}) {
         EXPECT_TRUE(std::holds_alternative<NoTimeline>(parse_timeline(text))) << text;
     }
-    EXPECT_TRUE(std::holds_alternative<NoTimeline>(parse_timeline(std::string(1 << 20, '['))));
+    const std::string deep(1 << 20, '[');
+    const std::string closed(1 << 20, ']');
+    EXPECT_TRUE(std::holds_alternative<NoTimeline>(parse_timeline(deep)));
+    EXPECT_TRUE(damaged("\"first_step\":", "\"first_step\":" + deep + closed + ",\"was\":"));
+    EXPECT_TRUE(damaged("\"lanes\"", "\"no\""));
 }
 
 TEST(WallOffset, LeadsFromAClockToTheTimeOfDay) {
