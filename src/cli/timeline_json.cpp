@@ -26,6 +26,7 @@ constexpr std::int32_t format_version = 1;
 constexpr std::int32_t threads_max = 10'000;               // of a worker
 constexpr Nanoseconds origin_max{std::int64_t{1} << 62U};  // sums and differences have room
 constexpr std::int32_t instruction_kinds = 17;
+constexpr int depth_max = 8;  // JSON is copied by recursion
 
 constexpr std::array<std::string_view, 7> row_names{"step", "compute", "exchange", "wait",
                                                     "send", "receive", "other"};
@@ -288,6 +289,7 @@ class Reader {
     Timeline read(std::string_view text) {
         // Events are taken out as they come: kept as JSON they would be ten times as large.
         const auto take = [this](int depth, Json::parse_event_t at, Json& json) {
+            if (depth > depth_max) throw Unreadable{"is nested deeper than a timeline"};
             if (depth != 2 || at != Json::parse_event_t::object_end) return true;
             take_event(json);
             return false;
