@@ -13,7 +13,11 @@ const std::string* text_in(const Json& object, const char* key) {
 }
 
 std::optional<Event> parse_event(std::string_view line) {
-    const Json object = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    // Nothing nested: it could be as deep as the line is long, and JSON is copied by recursion.
+    const auto take = [](int depth, Json::parse_event_t at, const Json& /*json*/) {
+        return depth == 0 || at == Json::parse_event_t::key || at == Json::parse_event_t::value;
+    };
+    const Json object = Json::parse(line, take, /*allow_exceptions=*/false);
     if (!object.is_object() || object.size() != 4) return std::nullopt;
     const std::string* time = text_in(object, "time");
     const std::string* kind = text_in(object, "kind");

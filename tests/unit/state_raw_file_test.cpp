@@ -105,8 +105,13 @@ TEST_F(RawFileTest, HasNumbersThatThereCanBe) {
 }
 
 TEST_F(RawFileTest, HasTheHistoryOfAState) {
-    metadata["rhizome.history"] = "not a history";
-    EXPECT_THAT(refusal(), HasSubstr("rhizome.history"));
+    const std::string deep(1 << 20, '[');
+    const std::string closed(1 << 20, ']');
+    for (const std::string& history :
+         {std::string{"not a history"}, R"({"a":)" + deep + closed + R"(,"b":1})" + "\n"}) {
+        metadata["rhizome.history"] = history;
+        EXPECT_THAT(refusal(), HasSubstr("rhizome.history"));
+    }
 }
 
 TEST_F(RawFileTest, HasExactlyItsTensors) {
