@@ -135,7 +135,9 @@ rhizome_script_test(states_in_h5py LABELS unit failure TIMEOUT 120 UNLESS "${no_
 
 add_executable(logits_stub tests/cli/logits_stub.cpp)
 target_link_libraries(logits_stub PRIVATE rhizome_flags rhizome_cli)
+set(state_programs $<TARGET_FILE:rhizome-state> $<TARGET_FILE:rhizome> $<TARGET_FILE:state_stub>
+    $<TARGET_FILE:safetensors_stub> $<TARGET_FILE:logits_stub>)
 rhizome_script_test(rhizome_state_program LABELS unit TIMEOUT 300 UNLESS "${no_python}"
-    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_state_test.py $<TARGET_FILE:rhizome-state>
-        $<TARGET_FILE:rhizome> $<TARGET_FILE:state_stub> $<TARGET_FILE:safetensors_stub>
-        $<TARGET_FILE:logits_stub>)
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/rhizome_state_test.py ${state_programs})
+rhizome_script_test(states_of_runs LABELS unit TIMEOUT 300 UNLESS "${no_python}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/cli/state_of_run_test.py ${state_programs})

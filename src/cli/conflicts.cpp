@@ -119,6 +119,13 @@ MaybeConflict check_layout(const RunConfig& config) {
     return std::nullopt;
 }
 
+MaybeConflict check_timeline(const RunConfig& config) {
+    if (!config.timeline || config.timeline->first < config.steps) return std::nullopt;
+    return Conflict{said(config, "timeline") + " (the last step is " +
+                        std::to_string(config.steps - 1) + "), take earlier ones",
+                    {"timeline", "steps"}};
+}
+
 MaybeConflict check_vocabulary(const RunConfig& config) {
     const std::int64_t vocabulary = config.model.vocabulary;
     const std::vector<std::string> about{"model.vocabulary", "data.format"};
@@ -221,8 +228,8 @@ MaybeConflict check_extents(const RunConfig& config) {
 }  // namespace
 
 std::optional<Conflict> find_conflict(const RunConfig& config) {
-    for (const auto& check : {check_divisions, check_optimizer, check_layout, check_vocabulary,
-                              check_extents, check_chunks}) {
+    for (const auto& check : {check_divisions, check_optimizer, check_layout, check_timeline,
+                              check_vocabulary, check_extents, check_chunks}) {
         if (auto conflict = check(config)) return conflict;
     }
     return std::nullopt;

@@ -1,11 +1,7 @@
 #include "cli/generate_command.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
-#include <system_error>
-
 #include "cli/memory_limit.hpp"
+#include "cli/output_file.hpp"
 #include "cli/stored_gpt.hpp"
 #include "cli/values.hpp"
 #include "core/text.hpp"
@@ -22,33 +18,16 @@ class Output {
   public:
     Output(int descriptor, TokenKind kind) : descriptor_{descriptor}, kind_{kind} {}
 
-    enum class [[nodiscard]] Reader : std::uint8_t { there, gone };
-
     Reader token(std::int32_t token) {
-        if (kind_ == TokenKind::bytes) return write(std::string(1, static_cast<char>(token)));
+        if (kind_ == TokenKind::bytes)
+            return write_output(descriptor_, std::string(1, static_cast<char>(token)));
         const std::string blank = is_first_ ? "" : " ";
         is_first_ = false;
-        return write(blank + std::to_string(token));
+        return write_output(descriptor_, blank + std::to_string(token));
     }
-    Reader end() { return write("\n"); }
+    Reader end() { return write_output(descriptor_, "\n"); }
 
   private:
-    [[nodiscard]] Reader write(std::string_view text) const {
-        while (!text.empty()) {
-            const ssize_t count = ::write(descriptor_, text.data(), text.size());
-            if (count >= 0) {
-                text.remove_prefix(static_cast<std::size_t>(count));
-            } else if (errno == EPIPE) {
-                return Reader::gone;
-            } else if (errno != EINTR) {
-                throw ConfigError{
-                    "the text (cannot be written: " + std::generic_category().message(errno) +
-                    "), make room, or let it go elsewhere"};
-            }
-        }
-        return Reader::there;
-    }
-
     int descriptor_;
     TokenKind kind_;
     bool is_first_ = true;
@@ -142,7 +121,7 @@ ExitCode generate_command(const GenerateOptions& options, const Log& log, int ou
         Output out{output, loaded.kind};
         for (std::int32_t i = 0; i < options.tokens; ++i) {
             loaded.text.push_back(loaded.generator.next(loaded.text, sampling));
-            if (out.token(loaded.text.back()) == Output::Reader::gone) return ExitCode::done;
+            if (out.token(loaded.text.back()) == Reader::gone) return ExitCode::done;
         }
         static_cast<void>(out.end());
         return ExitCode::done;

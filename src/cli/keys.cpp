@@ -294,8 +294,8 @@ std::vector<Key> layout_keys() {
               [](auto& c) -> auto& { return c.save_keep_every; }),
         path(
             "from",
-            "State to begin from, of a run with the same mathematics in whatever layout; once the "
-            "run's folder has states of its own, those count.",
+            "State to begin from, or a run for its newest whole one, with the same mathematics in "
+            "whatever layout; once the run's folder has states of its own, those count.",
             [](auto& c) -> auto& { return c.from; }, "none"),
         whole("log.interval", layout, {1, count_max}, "Steps between two lines of progress.",
               [](auto& c) -> auto& { return c.log_interval; }),

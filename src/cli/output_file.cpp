@@ -3,8 +3,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <system_error>
 
 #include "cli/values.hpp"
 #include "core/error.hpp"
@@ -31,6 +33,22 @@ void write_file(const std::string& flag, const std::string& path, const std::str
         fs::remove(aside, error);
         refuse("cannot be written whole");
     }
+}
+
+Reader write_output(int descriptor, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t count = ::write(descriptor, text.data(), text.size());
+        if (count >= 0) {
+            text.remove_prefix(static_cast<std::size_t>(count));
+        } else if (errno == EPIPE) {
+            return Reader::gone;
+        } else if (errno != EINTR) {
+            throw ConfigError{
+                "the output (cannot be written: " + std::generic_category().message(errno) +
+                "), make room, or let it go elsewhere"};
+        }
+    }
+    return Reader::there;
 }
 
 }  // namespace rhizome::cli

@@ -124,11 +124,15 @@ std::string summary(const RunConfig& config, const Preparation& prepared) {
     return text;
 }
 
-void warn(const RunConfig& config, const Preparation& prepared, const Log& log) {
+void warn(const TrainSettings& settings, const Preparation& prepared, const Log& log) {
+    const RunConfig& config = settings.config;
     const std::int64_t samples = prepared.datasets.train->samples();
     if (samples < samples_per_step(config)) {
         log.warn("the training set has " + counted(samples, "sample") + ", a step takes " +
                  std::to_string(samples_per_step(config)) + ": every step repeats some");
+    }
+    if (config.timeline && !settings.folder) {
+        log.warn("no timeline is recorded (there is no folder for it), give one with --folder");
     }
     const RunShape& shape = prepared.plan.shape;
     std::string spares;

@@ -35,6 +35,6 @@ struct Preparation {
 /// Lines for people, before the first step.
 [[nodiscard]] std::string summary(const RunConfig& config, const Preparation& prepared);
 /// Of what is allowed and seldom meant.
-void warn(const RunConfig& config, const Preparation& prepared, const Log& log);
+void warn(const TrainSettings& settings, const Preparation& prepared, const Log& log);
 
 }  // namespace rhizome::cli

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "cli/command_line.hpp"
+#include "cli/output_file.hpp"
 
 namespace rhizome::cli {
 namespace {
@@ -54,5 +55,7 @@ int run_program(int count, const char* const* arguments, const char* const* envi
     return static_cast<int>(
         run_and_report({arguments + 1, arguments + count}, environment_of(environment), run));
 }
+
+void print(std::string_view text) { static_cast<void>(write_output(STDOUT_FILENO, text)); }
 
 }  // namespace rhizome::cli

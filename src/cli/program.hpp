@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "cli/sources.hpp"
 #include "core/error.hpp"
@@ -14,5 +15,8 @@ using Run = std::function<ExitCode(const Arguments&, const Environment&, const L
 /// Takes main's arguments; returns its result. Makes standard descriptors and SIGPIPE harmless.
 [[nodiscard]] int run_program(int count, const char* const* arguments,
                               const char* const* environment, const Run& run);
+
+/// To standard output, as write_output() does it.
+void print(std::string_view text);
 
 }  // namespace rhizome::cli

@@ -155,33 +155,33 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
             write_all(STDERR_FILENO, help_text());
             return ExitCode::bad_config;
         case Command::Kind::help:
-            write_all(STDOUT_FILENO, help_text());
+            print(help_text());
             return ExitCode::done;
         case Command::Kind::train_help:
-            write_all(STDOUT_FILENO, train_help_text());
+            print(train_help_text());
             return ExitCode::done;
         case Command::Kind::version:
-            write_all(STDOUT_FILENO, version_text());
+            print(version_text());
             return ExitCode::done;
         case Command::Kind::train:
             return train(command, environment, log);
         case Command::Kind::run_help:
-            write_all(STDOUT_FILENO, run_help_text());
+            print(run_help_text());
             return ExitCode::done;
         case Command::Kind::run:
             return run_command(command.run, environment, log);
         case Command::Kind::stop_help:
-            write_all(STDOUT_FILENO, stop_help_text());
+            print(stop_help_text());
             return ExitCode::done;
         case Command::Kind::stop:
             return stop_command(command.stop, log);
         case Command::Kind::generate_help:
-            write_all(STDOUT_FILENO, generate_help_text());
+            print(generate_help_text());
             return ExitCode::done;
         case Command::Kind::generate:
             return generate_command(command.generate, log, STDOUT_FILENO);
         case Command::Kind::save_help:
-            write_all(STDOUT_FILENO, save_help_text());
+            print(save_help_text());
             return ExitCode::done;
         case Command::Kind::save:
             return save_command(command.save, log);

@@ -19,11 +19,11 @@ ExitCode plan(const Arguments& arguments, const Environment& /*environment*/, co
         return ExitCode::bad_config;
     }
     if (is_help(arguments.front())) {
-        write_all(STDOUT_FILENO, plan_help_text());
+        print(plan_help_text());
         return ExitCode::done;
     }
     if (arguments.front() == "--version") {
-        write_all(STDOUT_FILENO, version_text());
+        print(version_text());
         return ExitCode::done;
     }
     const bool timeline = arguments.front() == "timeline";
@@ -34,11 +34,11 @@ ExitCode plan(const Arguments& arguments, const Environment& /*environment*/, co
     const Arguments rest{arguments.begin() + 1, arguments.end()};
     for (const std::string& word : rest) {
         if (!is_help(word)) continue;
-        write_all(STDOUT_FILENO, timeline ? timeline_help_text() : schedule_help_text());
+        print(timeline ? timeline_help_text() : schedule_help_text());
         return ExitCode::done;
     }
-    write_all(STDOUT_FILENO, timeline ? timeline_command(parse_timeline_options(rest), log)
-                                      : schedule_command(parse_schedule_options(rest)));
+    print(timeline ? timeline_command(parse_timeline_options(rest), log)
+                   : schedule_command(parse_schedule_options(rest)));
     return ExitCode::done;
 }
 

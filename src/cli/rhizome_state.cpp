@@ -15,16 +15,16 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
     }
     const std::string& first = arguments.front();
     if (first == "--help" || first == "-h") {
-        write_all(STDOUT_FILENO, state_help_text());
+        print(state_help_text());
         return ExitCode::done;
     }
     if (first == "--version") {
-        write_all(STDOUT_FILENO, version_text());
+        print(version_text());
         return ExitCode::done;
     }
     const StateAnswer answer =
         state_command(parse_state_options(arguments), state::make_file_system(), environment, log);
-    write_all(STDOUT_FILENO, answer.text);
+    print(answer.text);
     return answer.code;
 }
 

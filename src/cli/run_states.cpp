@@ -4,6 +4,7 @@
 
 #include "cli/key_lines.hpp"
 #include "cli/start_agreement.hpp"
+#include "cli/state_places.hpp"
 #include "engine/stored_values.hpp"
 #include "engine/tell.hpp"
 
@@ -99,23 +100,46 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
 
 RunStates::Found RunStates::load_from(engine::Worker& worker, Nanoseconds patience,
                                       const std::string& path) {
-    Attempt attempt = load(worker, path);
-    if (!attempt.damage.empty()) {
-        attempt.mistake = DataError{"from=" + visible(path) + " (" + attempt.damage +
-                                    "), name the folder of a state, RUN/states/step-..."};
+    world::World& world = worker.messenger().world();
+    const std::string from = "from=" + visible(path);
+    std::optional<Place> place;
+    std::optional<UserError> mistake;
+    try {
+        place = find_place(*files_, path);
+    } catch (const UserError& error) {
+        mistake = DataError{std::string{"from="} + error.what()};
     }
-    agree_to_start(worker.messenger().world(), patience, attempt.mistake);
-    return {path, attempt.steps};
+    agree_to_start(world, patience, mistake);
+    ENSURE(place);
+    if (place->kind == Place::Kind::states) {
+        const auto found = load_newest_of(worker, patience, place->path, Owner::somebody);
+        if (!found) mistake = DataError{from + " (has no states), name a run that has saved some"};
+        agree_to_start(world, patience, mistake);
+        return found.value_or(Found{});
+    }
+    Attempt attempt = load(worker, place->path);
+    if (!attempt.damage.empty()) {
+        attempt.mistake = DataError{from + " (" + attempt.damage +
+                                    "), name another state, or the run for its newest whole one"};
+    }
+    agree_to_start(world, patience, attempt.mistake);
+    return {place->path, attempt.steps};
 }
 
 std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, Nanoseconds patience,
                                                        const std::string& folder) {
+    return load_newest_of(worker, patience, folder, Owner::us);
+}
+
+std::optional<RunStates::Found> RunStates::load_newest_of(engine::Worker& worker,
+                                                          Nanoseconds patience,
+                                                          const std::string& folder, Owner owner) {
     world::World& world = worker.messenger().world();
     std::vector<state::FoundState> states;
     std::optional<UserError> problem;
     if (world::is_first(worker.messenger().world())) {
         try {
-            state::clean_up_states(*files_, folder);
+            if (owner == Owner::us) state::clean_up_states(*files_, folder);
             states = state::find_states(*files_, folder);
         } catch (const state::FileError& error) {
             problem = DataError{std::string{error.what()} + ", see why states cannot be listed"};

@@ -51,7 +51,7 @@ class RunStates {
     /// the mathematics differ, all states are damaged, a worker was lost.
     [[nodiscard]] std::optional<Found> load_newest(engine::Worker& worker, Nanoseconds patience,
                                                    const std::string& folder);
-    /// Loads this one. Likewise.
+    /// Loads this one, or the newest whole one of another run, which is left as it is. Likewise.
     [[nodiscard]] Found load_from(engine::Worker& worker, Nanoseconds patience,
                                   const std::string& path);
 
@@ -61,6 +61,9 @@ class RunStates {
     [[nodiscard]] state::StateFacts facts(std::int32_t steps) const;
 
   private:
+    enum class Owner : std::uint8_t { us, somebody };
+    [[nodiscard]] std::optional<Found> load_newest_of(engine::Worker& worker, Nanoseconds patience,
+                                                      const std::string& folder, Owner owner);
     struct Attempt {
         std::optional<UserError> mistake;  // no other state would do
         std::string damage;

@@ -120,7 +120,7 @@ Training::Training(const TrainSettings& settings, world::World& world, const Log
     prepared_ = agree_to_start(world, patience,
                                [&] { return std::make_unique<Preparation>(settings, world); });
     if (speaks_) {
-        warn(config_, *prepared_, log);
+        warn(settings_, *prepared_, log);
         write_all(output, summary(config_, *prepared_));
     }
     make_worker();
@@ -194,7 +194,8 @@ void Training::begin() {
     if (found) first_step_ = found->steps;
     const std::string how = "pipelines=" + depths_text(config_.depths) + ", " +
                             counted(static_cast<std::int64_t>(world_.members().size()), "worker");
-    states_->note(first_step_, found ? "resumed" : "started", how);
+    states_->note(first_step_, found ? "resumed" : "started",
+                  found ? how + ", from " + found->path : how);
     if (speaks_ && found) write_all(output_, "goes on from " + visible(found->path) + "\n");
     if (!folder.empty()) make_saver(folder, own ? std::optional{first_step_} : std::nullopt);
 }

@@ -1,90 +1,15 @@
-"""The program `rhizome-state` from outside, on states that a helper writes and on those of a run.
-
-    rhizome_state_test.py PROGRAM RHIZOME STATE_STUB SAFETENSORS_STUB LOGITS_STUB
-"""
+"""The program `rhizome-state` from outside, on states that a helper writes. Arguments: state_case.py."""
 
 import fcntl
-import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
-from pathlib import Path
 
-try:
-    import numpy as np
-    import safetensors.numpy  # noqa: F401: gpt2_by_names needs it
-except ImportError:
-    np = None
+from state_case import BAD_CONFIG, BAD_DATA, DIFFERENT, DONE, PROGRAM, SECONDS_MAX, STATE_STUB, Case, call
 
-PROGRAM, RHIZOME, STATE_STUB, SAFETENSORS_STUB, LOGITS_STUB = sys.argv[1:6]
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "state"))
-SECONDS_MAX = 60
-DONE, BAD_CONFIG, BAD_DATA, DIFFERENT = 0, 2, 3, 9
 VERBS = ["ls", "show", "verify", "diff", "history", "merge", "prune", "export", "import"]
-
-
-def environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith("RHIZOME_")}
-
-
-def call(*words, cwd):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=SECONDS_MAX,
-                          stdin=subprocess.DEVNULL, env=environment(), cwd=cwd, check=False)
-
-
-class Case(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-
-    def run_program(self, *arguments):
-        return call(PROGRAM, *arguments, cwd=self.folder)
-
-    def accept(self, *arguments, code=DONE):
-        result = self.run_program(*arguments)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        self.assertNotIn("error", result.stderr)
-        return result.stdout
-
-    def json(self, *arguments, code=DONE):
-        return json.loads(self.accept(*arguments, "--json", code=code))
-
-    def refuse(self, *arguments, code, parts=()):
-        before = self.tree()
-        result = self.run_program(*arguments)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
-        self.assertEqual(result.stdout, "")
-        last = result.stderr.splitlines()[-1]
-        self.assertRegex(last, r"\Aerror: .*\(.+\), .+\Z")
-        self.assertEqual(result.stderr.count("error: "), 1)
-        for part in parts:
-            self.assertIn(part, last)
-        self.assertEqual(self.tree(), before)
-
-    def tree(self):
-        return sorted(str(path) for path in self.folder.rglob("*"))
-
-    def write_state(self, steps, writers=2, run="run"):
-        result = call(STATE_STUB, "write", f"{run}/states", steps, writers, cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stdout)
-        path = result.stdout.strip()
-        return path, call(STATE_STUB, "verify", path, cwd=self.folder).stdout.split()[1]
-
-    def damage(self, path, at=-9):
-        """Turns a byte around; near the end of a share are values."""
-        content = bytearray((self.folder / path).read_bytes())
-        content[at] ^= 0x10
-        (self.folder / path).write_bytes(content)
-
-    def make_gpt(self, name="gpt.safetensors"):
-        result = call(SAFETENSORS_STUB, "gpt", name, "tied", "f32", "formula", cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return name
 
 
 class Looking(Case):
@@ -173,6 +98,16 @@ class Looking(Case):
                                 timeout=SECONDS_MAX, check=False)
         os.close(writer)
         self.assertEqual((result.returncode, result.stderr), (DONE, b""))
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "there is no /dev/full")
+    def test_no_room_for_the_answer_is_an_error(self):
+        path, _ = self.write_state(20)
+        for words in [["show", path], ["--help"]]:
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, cwd=self.folder,
+                                        timeout=SECONDS_MAX, check=False)
+            self.assertEqual(result.returncode, BAD_CONFIG)
+            self.assertRegex(result.stderr.decode(), r"\Aerror: the output \(.+\), make room, .+\n\Z")
 
 
 class Comparing(Case):
@@ -292,69 +227,6 @@ class Writing(Case):
                 for part in parts:
                     self.assertIn(part, result.stderr)
                 self.assertEqual(os.listdir(self.folder), ["gpt.safetensors"])
-
-
-class OfARun(Case):
-    KEYS = {"data.train": "book.txt", "model.blocks": 1, "model.channels": 16, "model.heads": 2, "model.context": 16,
-            "microbatch_size": 2, "microbatches": 2, "lanes": 2, "steps": 4}
-
-    def train(self, run, **keys):
-        """Keys with __ for their dots. Returns the weights that its last table shows."""
-        (self.folder / "book.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 100)
-        given = self.KEYS | {name.replace("__", "."): value for name, value in keys.items()}
-        result = call(RHIZOME, "train", "--folder", run, *(f"--{name}={value}" for name, value in given.items()),
-                      cwd=self.folder)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        return re.search(r"weights +([0-9a-f]{32})", result.stdout + result.stderr)[1]
-
-    def test_verify_shows_the_weights_of_its_last_table(self):
-        weights = self.train("run", save__interval=2)
-        said = self.json("verify", "run")
-        self.assertEqual(len(said["states"]), 2)
-        self.assertEqual(said["states"][-1]["weights"], weights)
-        self.assertEqual(self.json("history", "run")["history"][0]["kind"], "started")
-
-    def test_an_imported_state_is_one_to_begin_with(self):
-        self.train("run")
-        self.accept("export", "run", "model.safetensors")
-        self.accept("import", "model.safetensors", "begin")
-        self.assertTrue(self.json("diff", "run", "begin", "--only", "parameter")["equal"])
-        again = self.train("second", **{"from": "begin"})
-        self.assertEqual(self.json("verify", "second")["states"][-1]["weights"], again)
-        self.json("diff", "run", "second", code=DIFFERENT)
-
-    def test_trained_exported_and_imported_is_the_same(self):
-        self.train("run")
-        self.accept("export", "run", "all.safetensors", "--raw")
-        self.accept("import", "all.safetensors", "back")
-        self.assertTrue(self.json("diff", "run", "back")["equal"])
-        self.accept("export", "run", "model.safetensors")
-        self.accept("export", "back", "again.safetensors")
-        self.assertEqual(*((self.folder / name).read_bytes() for name in ["model.safetensors", "again.safetensors"]))
-
-    @unittest.skipIf(np is None, "there is no NumPy with safetensors")
-    def test_numpy_makes_of_the_exported_file_what_training_made_of_the_weights(self):
-        import gpt2_by_names
-        text = b"And God said, Let"  # one window: every sample of every step
-        (self.folder / "window.txt").write_bytes(text)
-        for tied in ["true", "false"]:
-            run = f"run-{tied}"
-            self.train(run, data__train="window.txt", model__blocks=2, model__tied=tied, steps=21, save__interval=20,
-                       optimizer__learning_rate=0.01, data__validation_share=0)
-            state, file = f"{run}/states/step-00000020", f"{tied}.safetensors"
-            self.accept("export", state, file)
-            logits = gpt2_by_names.logits(self.folder / file, [list(text[:-1])], 2)[0]
-            for length in [1, 7, 16]:
-                said = call(LOGITS_STUB, state, *text[:length], cwd=self.folder)
-                self.assertEqual(said.returncode, 0, said.stderr)
-                ours = [float(line) for line in said.stdout.split()]
-                np.testing.assert_allclose(logits[length - 1], ours, rtol=0, atol=1e-4)
-            right = logits[np.arange(16), list(text[1:])]
-            loss = np.mean(np.log(np.exp(logits).sum(-1)) - right)
-            self.assertLess(loss, 4)
-            events = [json.loads(line) for line in (self.folder / run / "metrics.jsonl").read_text().splitlines()]
-            trained = [event["loss"] for event in events if event["event"] == "step" and event["step"] == 20]
-            np.testing.assert_allclose(trained, [loss], rtol=0, atol=1e-5)
 
 
 class BadInput(Case):

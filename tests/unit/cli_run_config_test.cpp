@@ -291,6 +291,12 @@ TEST(Conflicts, IncludeAnEpsilonThatThePrecisionCannotHold) {
     EXPECT_EQ(message_of({.flags = {"--optimizer.epsilon=1e-60", "--precision=fp64"}}), "");
 }
 
+TEST(Conflicts, IncludeATimelineBehindTheLastStep) {
+    EXPECT_EQ(message_of({.flags = {"--timeline=9-9", "--steps=9"}}),
+              "timeline=9-9 (the last step is 8), take earlier ones [--timeline; --steps]");
+    EXPECT_EQ(message_of({.flags = {"--timeline=8-20", "--steps=9"}}), "");
+}
+
 TEST(Conflicts, KeepTheVocabularyToTheFormat) {
     EXPECT_THAT(message_of({.flags = {"--model.vocabulary=255"}}), HasSubstr("take at least 256"));
     EXPECT_EQ(message_of({.flags = {"--model.vocabulary=255", "--data.format=tokens"}}), "");

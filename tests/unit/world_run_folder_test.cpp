@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "unit/world_run_home.hpp"
+#include "world/process_table.hpp"
 
 namespace rhizome::world {
 namespace {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "unit/world_run_home.hpp"
+#include "world/process_table.hpp"
 #include "world/run_folder.hpp"
 
 namespace rhizome::world {
