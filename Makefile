@@ -1,5 +1,5 @@
 # Thin front end: a target is one preset of CMake or one tool. `make help` lists them.
-.PHONY: help cpu release asan tsan cuda setup demo test test-all fuzz tidy format bench install clean
+.PHONY: help cpu release asan tsan cuda setup demo test test-all fuzz tidy analyze format bench install clean
 .DEFAULT_GOAL := cpu
 # In the order of writing: `setup` before the build that needs it. The build itself runs in parallel.
 .NOTPARALLEL:
@@ -35,6 +35,10 @@ fuzz: setup ## bytes from outside against all that reads them, FUZZ_SECONDS (60)
 tidy: setup ## the house rules: arrows, layout, clang-tidy
 	@cmake --preset cpu
 	@tools/tidy
+
+analyze: setup ## clang's path-sensitive analyzer over the sources, some minutes
+	@cmake --preset cpu
+	@tools/tidy --only analyze
 
 format:   ## lay out every source file
 	@tools/tidy --only format --fix

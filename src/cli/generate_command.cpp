@@ -25,7 +25,7 @@ class Output {
         is_first_ = false;
         return write_output(descriptor_, blank + std::to_string(token));
     }
-    Reader end() { return write_output(descriptor_, "\n"); }
+    Reader end() const { return write_output(descriptor_, "\n"); }
 
   private:
     int descriptor_;

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from state_case import BAD_CONFIG, BAD_DATA, DIFFERENT, DONE, PROGRAM, SECONDS_MAX, STATE_STUB, Case, call
+from state_case import BAD_CONFIG, BAD_DATA, DIFFERENT, DONE, PROGRAM, SECONDS_MAX, Case
 
 VERBS = ["ls", "show", "verify", "diff", "history", "merge", "prune", "export", "import"]
 
