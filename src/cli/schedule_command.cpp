@@ -293,7 +293,7 @@ std::string schedule_command(const ScheduleOptions& options) {
     const auto fault = schedule::find_fault(subject.schedule, purpose, subject.table,
                                             subject.owners, {.messages_max = 0});
     if (fault) {
-        if (options.file.empty()) ENSURE(!"a generated schedule is without fault");
+        if (options.file.empty()) ENSURE(false && "a generated schedule is without fault");
         throw ConfigError{"--file=" + shown(options.file) + " (" + *fault +
                           "), mend it; --owners and --model.size have to be what it was made with"};
     }

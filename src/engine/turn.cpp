@@ -87,7 +87,7 @@ CommStatus Turn::execute(const Operation& operation) {
         default:
             break;
     }
-    ENSURE(!"an instruction of an unknown kind");
+    ENSURE(false && "an instruction of an unknown kind");
     return CommStatus::ok;
 }
 

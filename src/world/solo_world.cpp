@@ -13,11 +13,11 @@ class SoloWorld final : public World {
     [[nodiscard]] const Clock& clock() const override { return clock_; }
 
     [[nodiscard]] Ticket send(WorkerId, Tag, std::span<const std::byte>) override {
-        ENSURE(!"a world of one sends nothing");
+        ENSURE(false && "a world of one sends nothing");
         return Ticket{0};
     }
     [[nodiscard]] Ticket receive(WorkerId, Tag, std::span<std::byte>) override {
-        ENSURE(!"a world of one receives nothing");
+        ENSURE(false && "a world of one receives nothing");
         return Ticket{0};
     }
     [[nodiscard]] std::optional<CommStatus> poll(Ticket) override { return std::nullopt; }

@@ -37,7 +37,7 @@ inline Instruction instruction_of(const std::string& word) {
         ENSURE(to_text(result) == word);
         return result;
     }
-    ENSURE(!"a kind of instruction");
+    ENSURE(false && "a kind of instruction");
     std::abort();
 }
 
