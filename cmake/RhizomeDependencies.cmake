@@ -65,6 +65,29 @@ endif()
 rhizome_need("HDF5" ${rhizome_ok} "${HDF5_VERSION}"
     "1.10 or newer, built without MPI, is in package libhdf5-dev or module hdf5")
 
+# Its package configurations ask for more than is needed to link it. Built with OpenMP, it is told to
+# keep to the calling thread.
+find_path(RHIZOME_DNNL_INCLUDE oneapi/dnnl/dnnl.h DOC "Folder of oneapi/dnnl/dnnl.h")
+find_library(RHIZOME_DNNL_LIBRARY dnnl DOC "oneDNN")
+find_package(OpenMP QUIET COMPONENTS CXX)
+set(rhizome_version "")
+if(RHIZOME_DNNL_INCLUDE AND EXISTS ${RHIZOME_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h)
+    file(STRINGS ${RHIZOME_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h rhizome_lines
+        REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) +[0-9]")
+    string(REGEX MATCHALL "[0-9]+" rhizome_version "${rhizome_lines}")
+    list(JOIN rhizome_version "." rhizome_version)
+endif()
+if(rhizome_version VERSION_GREATER_EQUAL 2.6 AND RHIZOME_DNNL_LIBRARY AND OpenMP_CXX_FOUND)
+    set(rhizome_ok TRUE)
+    add_library(rhizome_dnnl INTERFACE IMPORTED GLOBAL)
+    target_include_directories(rhizome_dnnl SYSTEM INTERFACE ${RHIZOME_DNNL_INCLUDE})
+    target_link_libraries(rhizome_dnnl INTERFACE ${RHIZOME_DNNL_LIBRARY} OpenMP::OpenMP_CXX)
+else()
+    set(rhizome_ok FALSE)
+endif()
+rhizome_need("oneDNN" ${rhizome_ok} "${rhizome_version}"
+    "2.6 or newer, with a compiler that has OpenMP, is in package libdnnl-dev or module onednn")
+
 find_package(nlohmann_json 3.10 QUIET)
 rhizome_need("JSON for Modern C++" "${nlohmann_json_FOUND}" "${nlohmann_json_VERSION}"
     "3.10 or newer is in package nlohmann-json3-dev or module nlohmann-json")

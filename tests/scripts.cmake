@@ -101,10 +101,19 @@ if(Ulfm_FOUND)
 endif()
 rhizome_script_test(layouts_have_the_same_bits LABELS mpi TIMEOUT 600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
-        pairs $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+        pairs reference $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+set(no_layouts "${no_mpi}")
+if(RHIZOME_SANITIZE AND NOT no_layouts)
+    set(no_layouts "with sanitizers, one device is enough")
+endif()
+foreach(device cpu cpu-bf16)
+    rhizome_script_test(layouts_have_the_same_bits_on_${device} LABELS mpi TIMEOUT 600 UNLESS "${no_layouts}"
+        COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
+            pairs ${device} $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+endforeach()
 rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
-        all $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+        all reference $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
 
 rhizome_script_test(run_trains LABELS mpi failure TIMEOUT 600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/train_test.py

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_cpu.hpp"
 #include "bench_state.hpp"
 #include "bench_support.hpp"
 #include "core/text.hpp"
@@ -224,27 +225,35 @@ void training(Report& report, double limit) {
 
 int main(int count, char** arguments) {
     using namespace rhizome::bench;
+    const std::vector<std::string> words{arguments + 1, arguments + count};
+    // rhizome-bench [FILE [PART...]]: all parts, if none is named.
+    const auto wanted = [&](const std::string& part) {
+        return words.size() < 2 || std::find(words.begin() + 1, words.end(), part) != words.end();
+    };
     Report report;
     const double arithmetic = arithmetic_limit();
     const double copying = copy_limit();
     report.add({"limit: products and sums in registers", arithmetic / 1e9, "GFLOP/s", 0, ""});
     report.add({"limit: a large copy", copying / 1e9, "GB/s", 0, ""});
-    products(report, arithmetic);
-    optimizer(report, copying);
-    sampler(report);
-    schedules(report);
-    training(report, arithmetic);
-    states(report);
-    if (count == 2) {
-        std::FILE* const file = std::fopen(arguments[1], "w");
-        if (file == nullptr) {
-            std::perror(arguments[1]);
-            return 2;
-        }
-        std::fputs(report.json(rhizome::device::make_reference_device(1)->fingerprint()).c_str(),
-                   file);
-        std::fclose(file);
-        std::printf("written to %s\n", arguments[1]);
+    if (wanted("reference")) {
+        products(report, arithmetic);
+        optimizer(report, copying);
+        training(report, arithmetic);
     }
+    if (wanted("schedules")) {
+        sampler(report);
+        schedules(report);
+    }
+    if (wanted("cpu")) cpu_backend(report);
+    if (wanted("states")) states(report);
+    if (words.empty()) return 0;
+    std::FILE* const file = std::fopen(words[0].c_str(), "w");
+    if (file == nullptr) {
+        std::perror(words[0].c_str());
+        return 2;
+    }
+    std::fputs(report.json(rhizome::device::make_reference_device(1)->fingerprint()).c_str(), file);
+    std::fclose(file);
+    std::printf("written to %s\n", words[0].c_str());
     return 0;
 }

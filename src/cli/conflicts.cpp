@@ -79,9 +79,9 @@ MaybeConflict check_optimizer(const RunConfig& config) {
                         {"optimizer.final_learning_rate", "optimizer.learning_rate"}};
     }
     constexpr double smallest = std::numeric_limits<float>::denorm_min();
-    if (config.precision == DType::f32 && optimizer.epsilon < smallest) {
-        return Conflict{said(config, "optimizer.epsilon") +
-                            " (is 0 in precision=fp32), take a larger one such as 1e-8",
+    if (config.precision != device::Precision::fp64 && optimizer.epsilon < smallest) {
+        return Conflict{said(config, "optimizer.epsilon") + " (is 0 in " +
+                            said(config, "precision") + "), take a larger one such as 1e-8",
                         {"optimizer.epsilon", "precision"}};
     }
     return std::nullopt;

@@ -125,6 +125,7 @@ Key make_seed_key() {
 }
 
 std::vector<Key> model_keys() {
+    using device::Precision;
     using model::Tying;
     return {
         make_size_key(),
@@ -150,8 +151,11 @@ std::vector<Key> model_keys() {
         real("model.dropout", mathematics, below_one,
              "Probability with which an activation is dropped in training.",
              [](auto& c) -> auto& { return c.model.dropout; }),
-        choice("precision", mathematics, Choices<DType>{{"fp32", DType::f32}, {"fp64", DType::f64}},
-               "Type of weights, activations, gradients and optimizer state.",
+        choice("precision", mathematics,
+               Choices<Precision>{
+                   {"fp32", Precision::fp32}, {"fp64", Precision::fp64}, {"bf16", Precision::bf16}},
+               "Type of weights, activations, gradients and optimizer state; bf16: fp32, with "
+               "matrix products of factors in bf16.",
                [](auto& c) -> auto& { return c.precision; }),
     };
 }
@@ -265,9 +269,12 @@ std::vector<Key> layout_keys() {
               [](auto& c) -> auto& { return c.steps; }),
         choice(
             "device", layout,
-            Choices<DeviceKind>{{"reference", DeviceKind::reference}, {"paced", DeviceKind::paced}},
-            "What computes: reference is plain loops on the CPU; paced computes the same and "
-            "takes the time that the pace.* keys describe, to rehearse a run.",
+            Choices<DeviceKind>{{"reference", DeviceKind::reference},
+                                {"cpu", DeviceKind::cpu},
+                                {"paced", DeviceKind::paced}},
+            "What computes: cpu is as fast as the CPU can; reference is plain loops, the judge of "
+            "all others; paced computes the same and takes the time that the pace.* keys "
+            "describe, to rehearse a run.",
             [](auto& c) -> auto& { return c.device; }),
         whole("threads", layout, {1, 1024}, "Compute threads.",
               [](auto& c) -> auto& { return c.threads; }),

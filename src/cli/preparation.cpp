@@ -81,7 +81,8 @@ std::int64_t samples_per_step(const RunConfig& config) {
 Preparation::Preparation(const TrainSettings& settings, world::World& world)
     : datasets{open_data(settings.config)},
       network{model::make_gpt(settings.config.model, settings.config.microbatch_size,
-                              settings.config.precision, settings.config.chunk_elements)},
+                              device::dtype_of(settings.config.precision),
+                              settings.config.chunk_elements)},
       plan{plan_of(network, datasets, settings, world)} {
     const RunConfig& config = settings.config;
     memory = engine::Worker::plan_memory(network, datasets.train->fields(), plan, world.self(),
@@ -92,7 +93,11 @@ Preparation::Preparation(const TrainSettings& settings, world::World& world)
     // Before anything large is allocated: a kernel that runs out later kills without a word.
     check_memory(static_cast<double>(memory.total()) * settings.ranks_on_host,
                  settings.ranks_on_host, "");
-    device = device::make_reference_device(config.threads);
+    device = config.device == DeviceKind::cpu ? device::make_cpu_device(config.threads)
+                                              : device::make_reference_device(config.threads);
+    if (config.precision == device::Precision::bf16) {
+        device = device::make_bf16_device(std::move(device));
+    }
     if (config.device == DeviceKind::paced) {
         device::Pace pace;
         for (const schedule::LayerCost& layer : costs_of(config, network.table()).layers) {

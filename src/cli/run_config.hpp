@@ -11,6 +11,7 @@
 
 #include "core/shape.hpp"
 #include "data/text_data.hpp"
+#include "device/device.hpp"
 #include "engine/recompute.hpp"
 #include "model/gpt_config.hpp"
 #include "model/optimizer_config.hpp"
@@ -18,7 +19,7 @@
 
 namespace rhizome::cli {
 
-enum class DeviceKind : std::uint8_t { reference, paced };
+enum class DeviceKind : std::uint8_t { reference, cpu, paced };
 
 /// How long what may hang is looked on, in seconds. Invariant: stopped_s < stuck_s < wait_s.
 struct BoundsConfig {
@@ -47,7 +48,7 @@ struct RunConfig {
     // --- mathematics: the weights after step k depend on these and on nothing else ---
     std::string model_size;  // the name that was given, or empty; `model` holds what it stands for
     model::GptConfig model;
-    DType precision = DType::f32;  // f32 or f64
+    device::Precision precision = device::Precision::fp32;
     std::uint64_t seed = 1;
     std::int32_t microbatch_size = 8;  // samples in a microbatch
     std::int32_t microbatches = 8;     // in a step

@@ -53,7 +53,7 @@ std::string pipeline_text(const PipelineShape& pipeline) {
 }  // namespace
 
 std::int64_t state_bytes_per_element(const RunConfig& config) {
-    return 4 * bytes_of(config.precision);
+    return 4 * bytes_of(device::dtype_of(config.precision));
 }
 
 std::int32_t workers_needed(const RunConfig& config) {

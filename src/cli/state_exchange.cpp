@@ -109,8 +109,11 @@ RunConfig config_with_shapes(const std::string& from, const GivenConfig& given,
     keys.set("model.heads", config.model.heads, file.heads());
     keys.set("model.tied", config.model.tying, tied ? model::Tying::tied : model::Tying::untied,
              tied ? "true" : "false");
-    keys.set("precision", config.precision, facts.dtype,
-             facts.dtype == DType::f64 ? "fp64" : "fp32");
+    if (device::dtype_of(config.precision) != facts.dtype) {
+        const bool wide = facts.dtype == DType::f64;
+        keys.set("precision", config.precision,
+                 wide ? device::Precision::fp64 : device::Precision::fp32, wide ? "fp64" : "fp32");
+    }
     // The file does not say what its tokens are; nobody but byte-level networks has so few.
     constexpr std::int32_t byte_values = 256;
     if (!given.places.contains("data.format") && facts.vocabulary != byte_values) {

@@ -29,14 +29,14 @@ StoredGpt open_state(const std::shared_ptr<state::FileSystem>& files, const std:
     const state::StateIndex& index = reader->index();
     const RunConfig config = config_of(path, index.facts);
     const model::Network network =
-        model::make_gpt(config.model, 1, config.precision, config.chunk_elements);
+        model::make_gpt(config.model, 1, device::dtype_of(config.precision), config.chunk_elements);
     if (index.table != state::stored_table_of(network.table())) {
         throw DataError{"state " + visible(path) +
                         " (its tensors are not those of the GPT that its keys describe), take the "
                         "program that made it: " +
                         visible(index.facts.program)};
     }
-    return {path, config.model, config.precision,
+    return {path, config.model, device::dtype_of(config.precision),
             config.data.format == data::Format::bytes ? TokenKind::bytes : TokenKind::numbers,
             std::make_unique<state::StateWeights>(std::move(reader))};
 }

@@ -31,6 +31,15 @@ struct Dropout {
     RandomSite site;
 };
 
+/// What a run computes in. bf16 is fp32, but for the factors of linear layers' products, which are
+/// rounded to eight significant bits (to the nearest, of two the even one); the products are added
+/// in fp32, and weights, gradients and optimizer state are fp32.
+enum class Precision : std::uint8_t { fp32, fp64, bf16 };
+
+[[nodiscard]] constexpr DType dtype_of(Precision precision) {
+    return precision == Precision::fp64 ? DType::f64 : DType::f32;
+}
+
 /// Constants of one AdamW step for the tensors of one group (docs/MATHEMATICS.md, Optimizer).
 struct AdamWStep {
     double rate;
@@ -148,6 +157,13 @@ class Device {
 /// device, so one host thread at a time may call them. Throws ConfigError if the system does not
 /// give so many threads.
 [[nodiscard]] std::unique_ptr<Device> make_reference_device(std::int32_t threads);
+
+/// The same by oneDNN and vectors, as fast as the host can; single precision only, double precision
+/// is the reference's. Threads and errors likewise.
+[[nodiscard]] std::unique_ptr<Device> make_cpu_device(std::int32_t threads);
+
+/// A device whose linear layers take factors in bf16, and which is the inner one in all else.
+[[nodiscard]] std::unique_ptr<Device> make_bf16_device(std::unique_ptr<Device> inner);
 
 /// Byte offsets at which tensors of these specs can lie in one piece of memory, and its size.
 struct Layout {

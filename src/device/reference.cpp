@@ -3,37 +3,19 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 #include <system_error>
 
 #include "core/digest.hpp"
-#include "device/device.hpp"
+#include "device/host_tensor.hpp"
 #include "device/reference_kernels.hpp"
+#include "device/reference_stream.hpp"
 
 namespace rhizome::device {
 namespace {
 
 using reference::Matrix;
 using reference::Start;
-
-template <class T>
-constexpr DType dtype_of = std::is_same_v<T, double> ? DType::f64 : DType::f32;
-
-template <class T>
-T* numbers(const Tensor& tensor) {
-    ENSURE(tensor.dtype == dtype_of<T>);
-    return reinterpret_cast<T*>(tensor.data);
-}
-
-const std::int32_t* integers(const Tensor& tensor) {
-    ENSURE(tensor.dtype == DType::i32);
-    return reinterpret_cast<const std::int32_t*>(tensor.data);
-}
-
-std::int64_t last_extent(const Tensor& tensor) {
-    return tensor.shape[tensor.shape.dimensions() - 1];
-}
 
 /// All leading extents as rows.
 template <class T>
@@ -279,16 +261,6 @@ class ReferenceStream final : public Stream {
     }
 
   private:
-    static reference::AttentionShape attention_shape(const Tensor& out, const Tensor& log_sum,
-                                                     const Tensor& qkv) {
-        const reference::AttentionShape shape{out.shape[0], out.shape[1], out.shape[2],
-                                              log_sum.shape[1]};
-        ENSURE(qkv.shape == (Shape{shape.rows, shape.positions, 3 * shape.channels}));
-        ENSURE(log_sum.shape == (Shape{shape.rows, shape.heads, shape.positions}));
-        ENSURE(shape.channels % shape.heads == 0);
-        return shape;
-    }
-
     template <class T>
     void adamw_of(T* p, T* m, T* v, const T* gradient, std::int64_t elements,
                   const AdamWStep& step) {
@@ -339,15 +311,7 @@ class ReferenceDevice final : public Device {
   public:
     explicit ReferenceDevice(std::int32_t threads) : pool_{threads} {}
 
-    Memory allocate(std::int64_t bytes) override {
-        ENSURE(bytes >= 0);
-        constexpr std::align_val_t alignment{Layout::alignment};
-        auto* const data =
-            static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), alignment));
-        return {data, bytes, [](std::byte* memory) {
-                    ::operator delete(memory, std::align_val_t{Layout::alignment});
-                }};
-    }
+    Memory allocate(std::int64_t bytes) override { return allocate_on_host(bytes); }
     std::unique_ptr<Stream> make_stream() override {
         return std::make_unique<ReferenceStream>(pool_);
     }
@@ -362,6 +326,10 @@ class ReferenceDevice final : public Device {
 };
 
 }  // namespace
+
+std::unique_ptr<Stream> make_reference_stream(ThreadPool& pool) {
+    return std::make_unique<ReferenceStream>(pool);
+}
 
 std::unique_ptr<Device> make_reference_device(std::int32_t threads) {
     try {

@@ -1,7 +1,8 @@
-// layout_test WHICH FOLDER: the contract's first clause with real ranks. Every arrangement that
-// fits this many ranks exactly trains twenty steps, and every chunk of parameters and moments must
-// have the bits of the judge. WHICH is `pairs` (each pair of choices at least once, over all
-// numbers of ranks) or `all` (the product).
+// layout_test WHICH DEVICE FOLDER: the contract's first clause with real ranks. Every arrangement
+// that fits this many ranks exactly trains twenty steps, and every chunk of parameters and moments
+// must have the bits of the judge. WHICH is `pairs` (each pair of choices at least once, over all
+// numbers of ranks) or `all` (the product); DEVICE, which the judge has as well, is in the table of
+// devices below.
 //
 // The first rank judges and writes FOLDER/verdict.RANKS: "arrangements N", or what went wrong.
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -104,14 +106,22 @@ std::vector<Choice> pairwise() {
     return chosen;
 }
 
-SmallOptions options_of(const Choice& choice) {
+const std::map<std::string, MakeDevice> devices{
+    {"reference", device::make_reference_device},
+    {"cpu", device::make_cpu_device},
+    {"cpu-bf16", [](std::int32_t threads) {
+         return device::make_bf16_device(device::make_cpu_device(threads));
+     }}};
+
+SmallOptions options_of(const Choice& choice, MakeDevice make_device) {
     return {.tying = tyings[choice[3]],
             .dropout = 0.2,
             .dtype = DType::f32,
             .rows = 2,
             .lanes = {16, 8},
             .chunk_elements = 90,
-            .blocks = 5};
+            .blocks = 5,
+            .make_device = make_device};
 }
 
 Arrangement arrangement_of(const Choice& choice) {
@@ -154,13 +164,13 @@ std::size_t ranks_of(const Choice& choice) {
 
 /// What to write down; each rank has its own opinion of the losses, the first of the chunks as
 /// well.
-std::string judge_all(world::World& world, bool everything) {
+std::string judge_all(world::World& world, MakeDevice make_device, bool everything) {
     const bool first = world.self() == world.members().front();
     std::map<std::size_t, WorkerEnd> expected;  // by tying
     std::size_t count = 0;
     for (const Choice& choice : everything ? product() : pairwise()) {
         if (ranks_of(choice) != world.members().size()) continue;
-        const SmallOptions options = options_of(choice);
+        const SmallOptions options = options_of(choice, make_device);
         if (!expected.contains(choice[3])) expected[choice[3]] = run_judge(options, length);
         const Arrangement arrangement = arrangement_of(choice);
         WorkerEnd found = run_worker(world, options, arrangement, length);
@@ -175,10 +185,10 @@ std::string judge_all(world::World& world, bool everything) {
     return "arrangements " + std::to_string(count);
 }
 
-int run(const std::string& which, const std::string& folder) {
+int run(const std::string& which, const std::string& device, const std::string& folder) {
     world::Pulse pulse;
     const auto world = world::make_mpi_world({.pulse = pulse});
-    const std::string verdict = judge_all(*world, which == "all");
+    const std::string verdict = judge_all(*world, devices.at(device), which == "all");
     const bool fine = verdict.starts_with("arrangements ");
     const world::Agreement agreement =
         world->agree(fine ? 1 : 0, world->clock().now() + std::chrono::seconds{60});
@@ -196,6 +206,6 @@ int run(const std::string& which, const std::string& folder) {
 }  // namespace rhizome::tests
 
 int main(int count, char** arguments) {
-    if (count != 3) return 2;
-    return rhizome::tests::run(arguments[1], arguments[2]);
+    if (count != 4) return 2;
+    return rhizome::tests::run(arguments[1], arguments[2], arguments[3]);
 }

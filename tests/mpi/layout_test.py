@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every layout has the bits of one process: layout_test.cpp says what is compared.
 
-    layout_test.py pairs|all PROGRAM MPIRUN [OPTION ...]
+    layout_test.py pairs|all DEVICE PROGRAM MPIRUN [OPTION ...]
 """
 
 import os
@@ -18,11 +18,11 @@ PRODUCT = 8 * 5 * 3 * 2 * 2
 DEADLINE_S = {"pairs": 200, "all": 1500}
 
 
-def verdict_of(which, ranks, program, mpirun, options, folder):
+def verdict_of(which, device, ranks, program, mpirun, options, folder):
     environment = dict(os.environ, TMPDIR=folder, OMPI_ALLOW_RUN_AS_ROOT="1",
                        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     command = [mpirun, *options, "--mca", "btl_tcp_if_include", "lo", "--bind-to", "none",
-               "--map-by", ":OVERSUBSCRIBE", "-n", str(ranks), program, which, folder]
+               "--map-by", ":OVERSUBSCRIBE", "-n", str(ranks), program, which, device, folder]
     verdict = Path(folder) / f"verdict.{ranks}"
     log = Path(folder) / f"log.{ranks}"
     with Reaper() as reaper:
@@ -37,12 +37,12 @@ def verdict_of(which, ranks, program, mpirun, options, folder):
     return f"no verdict; the ranks said:\n{log.read_text(errors='replace')}"
 
 
-def main(which, program, mpirun, *options):
+def main(which, device, program, mpirun, *options):
     total = 0
     for ranks in RANKS:
         started = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="layout") as folder:
-            verdict = verdict_of(which, ranks, program, mpirun, options, folder)
+            verdict = verdict_of(which, device, ranks, program, mpirun, options, folder)
         if not verdict.startswith("arrangements "):
             print(f"{ranks} ranks: {verdict}")
             return 1

@@ -134,6 +134,7 @@ struct Subject {
     std::int32_t rows;          // samples in a microbatch
     LaneShape lanes;
     std::int32_t threads = 1;
+    MakeDevice make_device = device::make_reference_device;
 };
 
 /// The whole life of one worker of a run.
@@ -172,7 +173,7 @@ inline WorkerEnd run_worker(world::World& world, device::Device& device, const S
 inline WorkerEnd run_worker(world::World& world, const Subject& subject,
                             const Arrangement& arrangement, const RunLength& length,
                             Nanoseconds patience = std::chrono::seconds{60}) {
-    const auto device = device::make_reference_device(subject.threads);
+    const auto device = subject.make_device(subject.threads);
     return run_worker(world, *device, subject, arrangement, length, patience);
 }
 
@@ -181,8 +182,9 @@ inline WorkerEnd run_worker(world::World& world, const SmallOptions& options,
                             Nanoseconds patience = std::chrono::seconds{60}) {
     const model::Network network = network_of(options);
     const MemoryText text = small_text();
-    return run_worker(world, {network, text, options.rows, options.lanes, options.threads},
-                      arrangement, length, patience);
+    return run_worker(
+        world, {network, text, options.rows, options.lanes, options.threads, options.make_device},
+        arrangement, length, patience);
 }
 
 /// The same training by the judge.
@@ -210,7 +212,7 @@ inline WorkerEnd run_judge(const SmallOptions& options, const RunLength& length)
 }
 
 inline WorkerEnd run_judge(const Subject& subject, const RunLength& length) {
-    const auto device = device::make_reference_device(subject.threads);
+    const auto device = subject.make_device(subject.threads);
     oracle::Trainer trainer{*device,
                             subject.network,
                             subject.data,

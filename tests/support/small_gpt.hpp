@@ -67,6 +67,8 @@ inline model::OptimizerConfig small_optimizer() {
             .clip_norm = 0.5};
 }
 
+using MakeDevice = std::unique_ptr<device::Device> (*)(std::int32_t threads);
+
 struct SmallOptions {
     model::Tying tying = model::Tying::tied;
     double dropout = 0.0;
@@ -77,12 +79,13 @@ struct SmallOptions {
     std::int32_t threads = 1;
     engine::Recompute recompute = engine::Recompute::none;
     std::int32_t blocks = 2;  // the network has three layers more
+    MakeDevice make_device = device::make_reference_device;
 };
 
 /// Everything a training run is made of, in the order in which it depends on each other.
 struct SmallRun {
     explicit SmallRun(const SmallOptions& options)
-        : device{device::make_reference_device(options.threads)},
+        : device{options.make_device(options.threads)},
           network{model::make_gpt(small_gpt(options.tying, options.dropout, options.blocks),
                                   options.rows, options.dtype, options.chunk_elements)},
           text{small_text()},

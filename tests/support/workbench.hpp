@@ -1,9 +1,11 @@
-// A reference device with one stream, and tensors that are written and read as plain numbers.
+// A device (the reference, if nothing else is said) with one stream, and tensors that are written
+// and read as plain numbers.
 #pragma once
 
 #include <cstring>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "device/device.hpp"
@@ -14,7 +16,9 @@ namespace rhizome::tests {
 class Workbench {
   public:
     explicit Workbench(std::int32_t threads = 1)
-        : device_{device::make_reference_device(threads)}, stream_{device_->make_stream()} {}
+        : Workbench{device::make_reference_device(threads)} {}
+    explicit Workbench(std::unique_ptr<device::Device> device)
+        : device_{std::move(device)}, stream_{device_->make_stream()} {}
 
     [[nodiscard]] device::Device& device() { return *device_; }
     [[nodiscard]] device::Stream& stream() { return *stream_; }

@@ -97,11 +97,11 @@ TEST(Choices, AreReadByTheirWords) {
         parse_with_data({.flags = {"--model.tied=false", "--precision=fp64", "--data.format=tokens",
                                    "--recompute=all", "--device=reference"}});
     EXPECT_EQ(config.model.tying, model::Tying::untied);
-    EXPECT_EQ(config.precision, DType::f64);
+    EXPECT_EQ(config.precision, device::Precision::fp64);
     EXPECT_EQ(config.data.format, data::Format::tokens);
     EXPECT_EQ(config.recompute, engine::Recompute::all);
     EXPECT_EQ(message_of({.flags = {"--precision", "fp16"}}),
-              "--precision=fp16 (no such choice), take fp32|fp64");
+              "--precision=fp16 (no such choice), take fp32|fp64|bf16");
     EXPECT_EQ(message_of({.flags = {"--model.tied", "yes"}}),
               "--model.tied=yes (no such choice), take true|false");
     EXPECT_EQ(message_of({.flags = {"--model.size", "gpt2-x"}}),

@@ -25,7 +25,7 @@ RunConfig small_config() {
 }
 
 LayerTable table_of(const RunConfig& config) {
-    return model::make_gpt(config.model, config.microbatch_size, config.precision,
+    return model::make_gpt(config.model, config.microbatch_size, device::dtype_of(config.precision),
                            config.chunk_elements)
         .table();
 }

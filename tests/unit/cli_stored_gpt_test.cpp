@@ -33,7 +33,8 @@ RunConfig tiny() {
 
 state::StoredTable table_of(const RunConfig& config) {
     return state::stored_table_of(
-        model::make_gpt(config.model, 1, config.precision, config.chunk_elements).table());
+        model::make_gpt(config.model, 1, device::dtype_of(config.precision), config.chunk_elements)
+            .table());
 }
 
 /// What element `i` of a tensor is in the states here.
