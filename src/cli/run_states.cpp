@@ -108,6 +108,8 @@ RunStates::Found RunStates::load_from(engine::Worker& worker, Nanoseconds patien
         place = find_place(*files_, path);
     } catch (const UserError& error) {
         mistake = DataError{std::string{"from="} + error.what()};
+    } catch (const state::FileError& error) {
+        mistake = DataError{from + " (" + error.what() + "), check its name and rights"};
     }
     agree_to_start(world, patience, mistake);
     ENSURE(place);

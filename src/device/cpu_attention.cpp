@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 #include "device/cpu_kernels.hpp"
@@ -16,7 +15,6 @@ namespace rhizome::device::cpu {
 namespace {
 
 constexpr std::int64_t block_queries = 64;
-constexpr float least = -std::numeric_limits<float>::infinity();
 
 /// Where one head of one row has its numbers.
 struct Head {
@@ -76,18 +74,7 @@ std::vector<float> memory_for(const AttentionShape& shape) {
 
 /// Turns scores into probabilities; returns the logarithm of their sum.
 float softmax(float* row, std::int64_t keys) {
-    Floats highest = all(least);
-    in_pieces(0, keys, [&](std::int64_t j, auto n) {
-        highest = larger(highest, load_some(row + j, n, least));
-    });
-    const float largest = largest_of(highest);
-    Floats sums{};
-    in_pieces(0, keys, [&](std::int64_t j, auto n) {
-        const Floats p = exp(load_some(row + j, n, least) - largest);
-        sums += p;
-        store_some(row + j, p, n);
-    });
-    const float sum = sum_of(sums);
+    const auto [largest, sum] = raise(row, keys);
     const float factor = 1.0F / sum;
     in_pieces(0, keys, [&](std::int64_t j, auto n) {
         store_some(row + j, load_some(row + j, n) * factor, n);

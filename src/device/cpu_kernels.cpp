@@ -140,30 +140,34 @@ void repeat_row(ThreadPool& pool, Extent extent, float* out, const float* row) {
     });
 }
 
+Raised raise(float* row, std::int64_t count) {
+    constexpr float least = -std::numeric_limits<float>::infinity();
+    Floats highest = all(least);
+    in_pieces(0, count, [&](std::int64_t i, auto n) {
+        highest = larger(highest, load_some(row + i, n, least));
+    });
+    const float largest = largest_of(highest);
+    Floats sums{};
+    in_pieces(0, count, [&](std::int64_t i, auto n) {
+        const Floats p = exp(load_some(row + i, n, least) - largest);
+        sums += p;
+        store_some(row + i, p, n);
+    });
+    return {largest, sum_of(sums)};
+}
+
 double cross_entropy(ThreadPool& pool, Extent extent, float* logits, const std::int32_t* targets,
                      double gradient_scale) {
     const std::int64_t columns = extent.columns;
     const auto scale = static_cast<float>(gradient_scale);
     std::vector<double> losses(static_cast<std::size_t>(extent.rows));
     pool.run(extent.rows, [&](std::int64_t first, std::int64_t last) {
-        constexpr float least = -std::numeric_limits<float>::infinity();
         for (std::int64_t r = first; r < last; ++r) {
             float* const row = logits + r * columns;
             ENSURE(targets[r] >= 0 && targets[r] < columns);
-            Floats highest = all(least);
-            in_pieces(0, columns, [&](std::int64_t v, auto n) {
-                highest = larger(highest, load_some(row + v, n, least));
-            });
-            const float largest = largest_of(highest);
-            const float of_target = row[targets[r]] - largest;
-            Floats sums{};
-            in_pieces(0, columns, [&](std::int64_t v, auto n) {
-                const Floats p = exp(load_some(row + v, n, least) - largest);
-                sums += p;
-                store_some(row + v, p, n);
-            });
-            const float sum = sum_of(sums);
-            losses[static_cast<std::size_t>(r)] = std::log(sum) - of_target;
+            const float target = row[targets[r]];
+            const auto [largest, sum] = raise(row, columns);
+            losses[static_cast<std::size_t>(r)] = std::log(sum) - (target - largest);
             const float factor = scale / sum;
             in_pieces(0, columns, [&](std::int64_t v, auto n) {
                 store_some(row + v, load_some(row + v, n) * factor, n);

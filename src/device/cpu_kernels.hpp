@@ -36,6 +36,13 @@ void add_rows(ThreadPool& pool, Extent extent, float* sums, const float* x);
 /// Every row of out becomes `row`.
 void repeat_row(ThreadPool& pool, Extent extent, float* out, const float* row);
 
+struct Raised {
+    float largest;  // of the numbers
+    float sum;      // of what became of them
+};
+/// Each of these numbers (at least one) becomes e to what it lies above the largest of them.
+Raised raise(float* row, std::int64_t count);
+
 /// Returns the sum of the rows' losses.
 double cross_entropy(ThreadPool& pool, Extent extent, float* logits, const std::int32_t* targets,
                      double gradient_scale);

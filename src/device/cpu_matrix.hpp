@@ -1,4 +1,4 @@
-// Matrix products of single precision by oneDNN, and how exact they are.
+// Matrix products of single precision by oneDNN.
 //
 // What oneDNN does for a shape depends on the shape and on the processor's instruction set, both in
 // the fingerprint, and never on a measurement. One product is computed by one thread.
