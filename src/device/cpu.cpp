@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "device/cpu_kernels.hpp"
+#include "device/host_memory.hpp"
 #include "device/host_tensor.hpp"
 #include "device/reference_stream.hpp"
 #include "device/stream_on_top.hpp"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <new>
 #include <type_traits>
 
 #include "device/device.hpp"
@@ -26,16 +25,6 @@ template <class T>
 
 [[nodiscard]] inline std::int64_t last_extent(const Tensor& tensor) {
     return tensor.shape[tensor.shape.dimensions() - 1];
-}
-
-[[nodiscard]] inline Memory allocate_on_host(std::int64_t bytes) {
-    ENSURE(bytes >= 0);
-    constexpr std::align_val_t alignment{Layout::alignment};
-    auto* const data =
-        static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), alignment));
-    return {data, bytes, [](std::byte* memory) {
-                ::operator delete(memory, std::align_val_t{Layout::alignment});
-            }};
 }
 
 struct AttentionShape {

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "core/digest.hpp"
+#include "device/host_memory.hpp"
 #include "device/host_tensor.hpp"
 #include "device/reference_kernels.hpp"
 #include "device/reference_stream.hpp"
