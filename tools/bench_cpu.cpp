@@ -6,173 +6,132 @@
 #include "bench_cpu.hpp"
 
 #include <array>
-#include <map>
 
+#include "bench_onednn.hpp"
+#include "bench_timed_device.hpp"
 #include "device/cpu_matrix.hpp"
-#include "device/stream_on_top.hpp"
 #include "model/gpt.hpp"
 
 namespace rhizome::bench {
 namespace {
 
-using device::Tensor;
-
 constexpr std::int64_t channels = 768;
 constexpr std::int64_t vocabulary = 50257;
 constexpr std::int32_t blocks = 12;
 
-/// Best of the products of a block and of the head, in FLOP/s.
-double product_limit(Report& report) {
-    constexpr std::int64_t rows = 1024;
-    double best = 0;
-    const auto measure = [&](const std::string& name, device::cpu::Product product,
-                             device::cpu::Order a_order, device::cpu::Order b_order) {
-        using device::cpu::Order;
-        const auto sized = [](std::int64_t count) {
-            return std::vector<float>(static_cast<std::size_t>(count), 0.01F);
-        };
-        const std::vector<float> a = sized(product.rows * product.inner);
-        const std::vector<float> b = sized(product.inner * product.columns);
-        std::vector<float> out = sized(product.rows * product.columns);
-        const double time = seconds([&] {
-            device::cpu::multiply(
-                product, out.data(), product.columns,
-                {a.data(), a_order == Order::plain ? product.inner : product.rows, a_order},
-                {b.data(), b_order == Order::plain ? product.columns : product.inner, b_order});
-        });
-        const double rate = 2.0 * static_cast<double>(product.rows) *
-                            static_cast<double>(product.columns) *
-                            static_cast<double>(product.inner) / time;
-        best = std::max(best, rate);
-        report.add({"oneDNN " + name, rate / 1e9, "GFLOP/s", 0, ""});
-    };
+/// FLOP/s of the best product of a block or of the head.
+struct ProductLimits {
+    double fp32 = 0;
+    double bf16 = 0;  // 0: the processor has no instructions for it
+};
+
+/// As the cpu backend multiplies.
+double multiply_seconds(const MatmulShape& shape, float keep) {
     using enum device::cpu::Order;
+    const auto sized = [](std::int64_t count) {
+        return std::vector<float>(static_cast<std::size_t>(count), 0.01F);
+    };
+    const std::vector<float> left = sized(shape.rows * shape.inner);
+    const std::vector<float> right = sized(shape.inner * shape.columns);
+    std::vector<float> out = sized(shape.rows * shape.columns);
+    return seconds([&] {
+        device::cpu::multiply(
+            {.rows = shape.rows, .columns = shape.columns, .inner = shape.inner, .keep = keep},
+            out.data(), shape.columns,
+            {left.data(), shape.left_transposed ? shape.rows : shape.inner,
+             shape.left_transposed ? transposed : plain},
+            {right.data(), shape.right_transposed ? shape.inner : shape.columns,
+             shape.right_transposed ? transposed : plain});
+    });
+}
+
+ProductLimits product_limits(Report& report) {
+    constexpr std::int64_t rows = 1024;
+    ProductLimits best;
+    const auto measure = [&](const std::string& name, const MatmulShape& shape, float keep) {
+        const double flops = 2.0 * static_cast<double>(shape.rows) *
+                             static_cast<double>(shape.columns) * static_cast<double>(shape.inner);
+        const auto add = [&](const std::string& how, double time, double& limit) {
+            if (time == 0) return;
+            limit = std::max(limit, flops / time);
+            report.add({"oneDNN " + how + " " + name, flops / time / 1e9, "GFLOP/s", 0, ""});
+        };
+        add("fp32", multiply_seconds(shape, keep), best.fp32);
+        add("fp32 packed", matmul_seconds(shape, MatmulKind::packed_fp32), best.fp32);
+        add("bf16", matmul_seconds(shape, MatmulKind::bf16), best.bf16);
+        add("bf16 packed", matmul_seconds(shape, MatmulKind::packed_bf16), best.bf16);
+    };
     for (const auto& [name, outputs, inputs] : {std::tuple{"attention", 3 * channels, channels},
                                                 {"projection", channels, channels},
                                                 {"expand", 4 * channels, channels},
                                                 {"contract", channels, 4 * channels},
                                                 {"head", vocabulary, channels}}) {
         const std::string layer = name;
-        measure(layer + ", forward", {.rows = rows, .columns = outputs, .inner = inputs}, plain,
-                transposed);
-        measure(layer + ", input part", {.rows = rows, .columns = inputs, .inner = outputs}, plain,
-                plain);
-        measure(layer + ", weight part",
-                {.rows = outputs, .columns = inputs, .inner = rows, .keep = 1}, transposed, plain);
+        measure(layer + ", forward", {rows, outputs, inputs, false, true}, 0);
+        measure(layer + ", input part", {rows, inputs, outputs, false, false}, 0);
+        measure(layer + ", weight part", {outputs, inputs, rows, true, false}, 1);
     }
     return best;
 }
 
-/// Seconds by operation, and by part of the work.
-struct Times {
-    std::map<std::string, double> operations;
-    std::map<device::Work::Part, double> parts;
-};
-
-class TimedStream final : public device::StreamOnTop {
-  public:
-    TimedStream(std::unique_ptr<device::Stream> inner, Times& times)
-        : StreamOnTop{std::move(inner)}, times_{times} {}
-
-    void begin(const device::Work& work) override { part_ = work.part; }
-
-#define RHIZOME_TIMED(operation, name, parameters, arguments)   \
-    void operation parameters override {                        \
-        timed(name, [&] { StreamOnTop::operation arguments; }); \
-    }
-    RHIZOME_TIMED(copy, "copies and zeros", (Tensor to, Tensor from), (to, from))
-    RHIZOME_TIMED(zero, "copies and zeros", (Tensor to), (to))
-    RHIZOME_TIMED(add, "add", (Tensor out, Tensor a, Tensor b), (out, a, b))
-    RHIZOME_TIMED(gelu, "gelu", (Tensor out, Tensor x), (out, x))
-    RHIZOME_TIMED(gelu_backward, "gelu", (Tensor d_x, Tensor d_out, Tensor x), (d_x, d_out, x))
-    RHIZOME_TIMED(embed, "embedding", (Tensor out, Tensor tokens, Tensor token, Tensor position),
-                  (out, tokens, token, position))
-    RHIZOME_TIMED(embed_backward, "embedding",
-                  (Tensor d_token, Tensor d_position, Tensor d_out, Tensor tokens),
-                  (d_token, d_position, d_out, tokens))
-    RHIZOME_TIMED(norm, "norm",
-                  (Tensor out, Tensor mean, Tensor inverse, Tensor x, Tensor weight, Tensor bias),
-                  (out, mean, inverse, x, weight, bias))
-    RHIZOME_TIMED(norm_backward_input, "norm",
-                  (Tensor d_x, Tensor d_out, Tensor x, Tensor mean, Tensor inverse, Tensor weight),
-                  (d_x, d_out, x, mean, inverse, weight))
-    RHIZOME_TIMED(norm_backward_weight, "norm",
-                  (Tensor d_weight, Tensor d_bias, Tensor d_out, Tensor x, Tensor mean,
-                   Tensor inverse),
-                  (d_weight, d_bias, d_out, x, mean, inverse))
-    RHIZOME_TIMED(linear, "products",
-                  (Tensor out, Tensor x, Tensor weight, std::optional<Tensor> bias),
-                  (out, x, weight, bias))
-    RHIZOME_TIMED(linear_backward_input, "products", (Tensor d_x, Tensor d_out, Tensor weight),
-                  (d_x, d_out, weight))
-    RHIZOME_TIMED(linear_backward_weight, "products",
-                  (Tensor d_weight, std::optional<Tensor> d_bias, Tensor d_out, Tensor x),
-                  (d_weight, d_bias, d_out, x))
-    RHIZOME_TIMED(attention, "attention",
-                  (Tensor out, Tensor log_sum, Tensor qkv, std::optional<device::Dropout> dropout),
-                  (out, log_sum, qkv, dropout))
-    RHIZOME_TIMED(attention_backward, "attention",
-                  (Tensor d_qkv, Tensor d_out, Tensor out, Tensor log_sum, Tensor qkv,
-                   std::optional<device::Dropout> dropout),
-                  (d_qkv, d_out, out, log_sum, qkv, dropout))
-    RHIZOME_TIMED(cross_entropy, "loss",
-                  (Tensor loss, Tensor logits, Tensor targets, double gradient_scale),
-                  (loss, logits, targets, gradient_scale))
-    RHIZOME_TIMED(sum_of_squares, "sum of squares", (Tensor sum, Tensor x), (sum, x))
-    RHIZOME_TIMED(adamw, "AdamW",
-                  (Tensor parameter, Tensor first_moment, Tensor second_moment, Tensor gradient,
-                   const device::AdamWStep& step),
-                  (parameter, first_moment, second_moment, gradient, step))
-#undef RHIZOME_TIMED
-
-  private:
-    void timed(const std::string& name, const std::function<void()>& call) {
-        const Nanoseconds start = clock_.now();
-        call();
-        const double time = std::chrono::duration<double>(clock_.now() - start).count();
-        times_.operations[name] += time;
-        times_.parts[part_] += time;
-    }
-
-    Times& times_;
-    SteadyClock clock_;
-    device::Work::Part part_ = device::Work::Part::other;
-};
-
-class TimedDevice final : public device::Device {
-  public:
-    explicit TimedDevice(std::unique_ptr<device::Device> inner) : inner_{std::move(inner)} {}
-
-    device::Memory allocate(std::int64_t bytes) override { return inner_->allocate(bytes); }
-    std::unique_ptr<device::Stream> make_stream() override {
-        return std::make_unique<TimedStream>(inner_->make_stream(), times);
-    }
-    [[nodiscard]] std::string fingerprint() const override { return inner_->fingerprint(); }
-
-    Times times{};
-
-  private:
-    std::unique_ptr<device::Device> inner_;
-};
+/// Bytes per second of what AdamW does to memory: four arrays read, three of them written.
+double stream_limit() {
+    constexpr std::int64_t elements = std::int64_t{32} << 20;
+    std::array<std::vector<float>, 4> arrays;
+    for (auto& array : arrays) array.assign(elements, 1.0F);
+    auto& [a, b, c, d] = arrays;
+    const double time = seconds([&, a = a.data(), b = b.data(), c = c.data(), d = d.data()] {
+        for (std::int64_t i = 0; i < elements; ++i) {
+            a[i] += d[i];
+            b[i] += d[i];
+            c[i] += d[i];
+        }
+    });
+    return 7.0 * sizeof(float) * elements / time;
+}
 
 struct Measured {
     double step_s;
-    double flops;
-    Times times;
+    double flops;       // of forward and backward of a step
+    double parameters;  // updated in it
+    Times times;        // of a step
+
+    /// Forward and backward of the layers.
+    [[nodiscard]] double passes_s() const {
+        using enum device::Work::Part;
+        double sum = 0;
+        for (const auto part : {forward, backward_input, backward_weight}) {
+            const auto found = times.parts.find(part);
+            if (found != times.parts.end()) sum += found->second;
+        }
+        return sum;
+    }
 };
 
-/// Means over some steps of one microbatch, after one that nobody counts.
-Measured measure_steps(std::int64_t context, std::int32_t rows, int steps) {
+/// What is trained, in microbatches of `rows` samples, one in each lane.
+struct Task {
+    std::int64_t context;
+    std::int32_t rows;
+    std::int32_t microbatches;
+    device::Precision precision = device::Precision::fp32;
+};
+
+/// Means over some steps, after one that nobody counts.
+Measured measure_steps(const Task& task, int steps) {
     const model::GptConfig config{.blocks = blocks,
                                   .channels = channels,
                                   .heads = 12,
-                                  .context = static_cast<std::int32_t>(context),
+                                  .context = static_cast<std::int32_t>(task.context),
                                   .vocabulary = vocabulary,
                                   .tying = model::Tying::tied,
                                   .dropout = 0};
-    TimedDevice device{device::make_cpu_device(1)};
-    const model::Network network = model::make_gpt(config, rows, DType::f32, 65536);
-    const Pattern text{context};
+    auto computing = device::make_cpu_device(1);
+    if (task.precision == device::Precision::bf16) {
+        computing = device::make_bf16_device(std::move(computing));
+    }
+    TimedDevice device{std::move(computing)};
+    const model::Network network = model::make_gpt(config, task.rows, DType::f32, 65536);
+    const Pattern text{task.context};
     const auto world = world::make_solo_world();
     engine::Worker worker{
         device,
@@ -180,8 +139,9 @@ Measured measure_steps(std::int64_t context, std::int32_t rows, int steps) {
         text,
         nullptr,
         *world,
-        plan_for_one(network.table(), {1, 1}, engine::Recompute::none),
-        {.seed = 1, .rows = rows, .optimizer = {}, .patience = Nanoseconds::max() / 4}};
+        plan_for_one(network.table(), {task.microbatches, task.microbatches},
+                     engine::Recompute::none),
+        {.seed = 1, .rows = task.rows, .optimizer = {}, .patience = Nanoseconds::max() / 4}};
     std::int32_t step = 0;
     const auto run = [&] {
         ENSURE(worker.run_step(Step{step++}, engine::vote::all).status == CommStatus::ok);
@@ -192,46 +152,58 @@ Measured measure_steps(std::int64_t context, std::int32_t rows, int steps) {
     const Nanoseconds start = clock.now();
     for (int i = 0; i < steps; ++i) run();
     Measured measured{std::chrono::duration<double>(clock.now() - start).count() / steps, 0,
-                      device.times};
+                      static_cast<double>(network.table().parameters()), device.times};
     for (auto& [name, time] : measured.times.operations) time /= steps;
     for (auto& [part, time] : measured.times.parts) time /= steps;
-    const double tokens = static_cast<double>(context) * rows;
+    const double tokens = static_cast<double>(task.context) * task.rows * task.microbatches;
     const double weights =
         12.0 * blocks * channels * channels + static_cast<double>(vocabulary * channels);
     measured.flops =
-        tokens * (6 * weights + 12.0 * blocks * static_cast<double>(context * channels));
+        tokens * (6 * weights + 12.0 * blocks * static_cast<double>(task.context * channels));
     return measured;
 }
 
+/// Where a step's time goes, by operation; and what the engine takes over the layers and their
+/// update alone.
 void add_operations(Report& report, const std::string& name, const Measured& measured) {
-    double all = 0;
     for (const auto& [operation, time] : measured.times.operations) {
         report.add({name + ": " + operation, time * 1e3, "ms", time / measured.step_s, "the step"});
-        all += time;
     }
-    const double rest = measured.step_s - all;
-    report.add(
-        {name + ": around the operations", rest * 1e3, "ms", rest / measured.step_s, "the step"});
+    const double bare = measured.passes_s() + measured.times.operations.at("AdamW") +
+                        measured.times.operations.at("sum of squares");
+    const double engine = measured.step_s - bare;
+    report.add({name + ": engine", engine * 1e3, "ms", engine / bare, "layers and update alone"});
+}
+
+void add_passes(Report& report, const std::string& name, const Measured& measured, double limit) {
+    const double rate = measured.flops / measured.passes_s();
+    report.add({name + ", forward and backward", rate / 1e9, "GFLOP/s",
+                limit > 0 ? rate / limit : 0, "the best product"});
 }
 
 }  // namespace
 
 void cpu_backend(Report& report) {
-    const double limit = product_limit(report);
-    const Measured long_texts = measure_steps(1024, 1, 2);
-    double passes = 0;
-    for (const auto& [part, time] : long_texts.times.parts) {
-        using enum device::Work::Part;
-        if (part == forward || part == backward_input || part == backward_weight) passes += time;
-    }
-    report.add({"gpt2 T 1024 x 1, forward and backward", long_texts.flops / passes / 1e9, "GFLOP/s",
-                long_texts.flops / passes / limit, "the best product"});
-    report.add({"gpt2 T 1024 x 1, step", 1024 / long_texts.step_s, "tokens/s",
-                passes / long_texts.step_s, "it are forward and backward"});
-    add_operations(report, "gpt2 T 1024 x 1", long_texts);
-    const Measured short_texts = measure_steps(64, 4, 4);
-    report.add({"gpt2 T 64 x 4, step", 256 / short_texts.step_s, "tokens/s", 0, ""});
-    add_operations(report, "gpt2 T 64 x 4", short_texts);
+    const ProductLimits limits = product_limits(report);
+    const double stream = stream_limit();
+    report.add({"limit: four arrays read, three written", stream / 1e9, "GB/s", 0, ""});
+
+    const std::string longer = "gpt2 T 1024 x 1 x 2";
+    const Measured long_texts = measure_steps({1024, 1, 2}, 2);
+    add_passes(report, longer, long_texts, limits.fp32);
+    report.add({longer + ", step", 2 * 1024 / long_texts.step_s, "tokens/s", 0, ""});
+    add_operations(report, longer, long_texts);
+    const double updated =
+        7.0 * sizeof(float) * long_texts.parameters / long_texts.times.operations.at("AdamW");
+    report.add({longer + ": AdamW", updated / 1e9, "GB/s", updated / stream, "that limit"});
+
+    const Measured rounded = measure_steps({1024, 1, 1, device::Precision::bf16}, 2);
+    add_passes(report, "gpt2 T 1024 x 1, bf16", rounded, limits.bf16);
+
+    const std::string shorter = "gpt2 T 64 x 4";
+    const Measured short_texts = measure_steps({64, 4, 1}, 4);
+    report.add({shorter + ", step", 256 / short_texts.step_s, "tokens/s", 0, ""});
+    add_operations(report, shorter, short_texts);
 }
 
 }  // namespace rhizome::bench

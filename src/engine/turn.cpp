@@ -223,6 +223,7 @@ void Turn::backward_weight(Stage& stage, Microbatch microbatch) {
                                        bench_.parameters, sum);
         look_up();
     }
+    bench_.stream.begin({});
     stage.gradients().done(bench_.stream, microbatch);
     end_computing();
 }
