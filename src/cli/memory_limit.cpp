@@ -48,4 +48,10 @@ double memory_limit_bytes() {
     return std::min({machine, groups_limit(), address_space});
 }
 
+double memory_peak_bytes() {
+    rusage used{};
+    getrusage(RUSAGE_SELF, &used);
+    return 1024.0 * static_cast<double>(used.ru_maxrss);
+}
+
 }  // namespace rhizome::cli

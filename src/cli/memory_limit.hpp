@@ -1,4 +1,4 @@
-// How much memory this process may take, as far as the system says.
+// How much memory this process may take, and has taken, as far as the system says.
 #pragma once
 
 namespace rhizome::cli {
@@ -6,5 +6,8 @@ namespace rhizome::cli {
 /// The least of: the machine's memory, the limit of the control group (as batch systems set it),
 /// the limit of the address space (ulimit -v).
 [[nodiscard]] double memory_limit_bytes();
+
+/// The most that it had at a time so far, in bytes of memory that it had touched.
+[[nodiscard]] double memory_peak_bytes();
 
 }  // namespace rhizome::cli

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "cli/memory_limit.hpp"
 #include "cli/metrics.hpp"
 #include "cli/preparation.hpp"
 #include "cli/progress.hpp"
@@ -288,7 +289,11 @@ ExitCode Training::end_in_order(const engine::TrainEnd& end) {
         }
         write_all(output_, text);
     }
-    if (speaks_) table({{"weights", engine::digest_of(digests.chunks)}});
+    if (speaks_) {
+        table({{"memory", to_short(memory_peak_bytes()) + "B at most in this process, planned " +
+                              to_short(static_cast<double>(prepared_->memory.total())) + "B"},
+               {"weights", engine::digest_of(digests.chunks)}});
+    }
     if (const auto& folder = settings_.folder; speaks_ && timeline_ && folder) {
         merge_timelines(*files_, folder->path(), log_);
     }

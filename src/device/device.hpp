@@ -7,7 +7,8 @@
 // microbatch, T positions, C channels, H heads, R rows (all leading extents together), I and O
 // inputs and outputs of a matrix, V vocabulary. Floating-point tensors of one call have one dtype.
 //
-// Besides what it is handed, an operation takes no more memory than its largest tensor has.
+// Besides what it is handed, an operation takes no more memory than its largest tensor has; in bf16
+// two such tensors more, for the rounded factors.
 #pragma once
 
 #include <cstdint>
