@@ -13,8 +13,8 @@ namespace {
 bool is_help(std::string_view word) { return word == "--help" || word == "-h"; }
 
 ConfigError unknown_command(const std::string& word) {
-    const std::vector<std::string> commands{"train",    "run",    "stop",     "save",
-                                            "generate", "--help", "--version"};
+    const std::vector<std::string> commands{"train",    "run",     "stop",   "save",
+                                            "generate", "profile", "--help", "--version"};
     const auto meant = nearest(word, commands);
     return ConfigError{"`" + shown(word) + "` (no such command), " +
                        (meant ? "did you mean " + *meant + "?"
@@ -83,6 +83,12 @@ Command parse_command_line(const Arguments& arguments, const Environment& enviro
         if (asks_for_help) return {Command::Kind::save_help};
         Command command{.kind = Command::Kind::save};
         command.save = parse_save_options(rest);
+        return command;
+    }
+    if (word == "profile") {
+        if (asks_for_help) return {Command::Kind::profile_help};
+        Command command{.kind = Command::Kind::profile};
+        command.profile = parse_profile_options(rest, environment, read_file);
         return command;
     }
     const bool version = word == "--version";

@@ -6,6 +6,7 @@
 
 #include "cli/generate_options.hpp"
 #include "cli/options.hpp"
+#include "cli/profile_command.hpp"
 #include "cli/run_command.hpp"
 #include "cli/run_config.hpp"
 #include "cli/save_command.hpp"
@@ -28,6 +29,8 @@ struct Command {
         generate,
         save_help,
         save,
+        profile_help,
+        profile,
     };
     Kind kind = Kind::none;
     RunConfig config{};    // of train
@@ -40,6 +43,7 @@ struct Command {
     StopOptions stop{};
     GenerateOptions generate{};
     SaveOptions save{};
+    ProfileOptions profile{};
 };
 
 /// `arguments` are those after the program's name. Throws ConfigError.

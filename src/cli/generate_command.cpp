@@ -60,13 +60,9 @@ std::vector<std::int32_t> prompt_of(const GenerateOptions& options, const Stored
 }
 
 void check_memory(const StoredGpt& stored, std::int64_t tokens) {
-    const auto needed = static_cast<double>(
-        engine::Generator::planned_bytes(stored.model, stored.precision, tokens));
-    const double limit = memory_limit_bytes();
-    if (needed <= limit) return;
-    throw ConfigError{"generating needs " + to_short(needed) +
-                      "B of memory (this process may have " + to_short(limit) +
-                      "B), take a smaller model or fewer tokens"};
+    expect_memory(static_cast<double>(
+                      engine::Generator::planned_bytes(stored.model, stored.precision, tokens)),
+                  "generating needs", "take a smaller model or fewer tokens");
 }
 
 /// A network that is ready to go on with a text.

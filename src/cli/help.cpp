@@ -68,11 +68,13 @@ usage:
   rhizome save FOLDER                              have it save a state
   rhizome train [--config FILE] [--KEY VALUE]...   train in this process
   rhizome generate FROM --prompt TEXT              write text with what was trained
+  rhizome profile [--output FILE] [--KEY VALUE]... measure what each layer costs on this host
   rhizome train --help                             all keys, with ranges and defaults
   rhizome run --help                               how runs begin, end and are found again
   rhizome stop --help                              how long it waits, and then
   rhizome save --help                              likewise
   rhizome generate --help                          what the text begins with, and how to go on
+  rhizome profile --help                           what is measured, and what for
   rhizome --help                                   this page
   rhizome --version                                the version
 

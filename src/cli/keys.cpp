@@ -371,6 +371,11 @@ std::vector<Key> shape_keys() {
         whole("parts", layout, {1, 64}, "Stages per worker; more than one with style=interleaved.",
               [](auto& c) -> auto& { return c.parts; }),
         make_cut_key(),
+        path(
+            "costs",
+            "What the layers cost, as `rhizome profile` measured it, to cut them by and for "
+            "device=paced; without it, estimates from pace.flops_per_s.",
+            [](auto& c) -> auto& { return c.costs; }, "none"),
         choice("style", layout, styles,
                "Order of a worker's computations; `rhizome-plan schedule` draws them.",
                [](auto& c) -> auto& { return c.style; }),

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 
+#include "core/error.hpp"
 #include "core/text.hpp"
 
 namespace rhizome::cli {
@@ -46,6 +47,13 @@ double memory_limit_bytes() {
     const double address_space =
         limited ? static_cast<double>(space.rlim_cur) : std::numeric_limits<double>::infinity();
     return std::min({machine, groups_limit(), address_space});
+}
+
+void expect_memory(double bytes, const std::string& who_needs, const std::string& hint) {
+    const double limit = memory_limit_bytes();
+    if (bytes <= limit) return;
+    throw ConfigError{who_needs + " " + to_short(bytes) + "B of memory (this process may have " +
+                      to_short(limit) + "B), " + hint};
 }
 
 double memory_peak_bytes() {

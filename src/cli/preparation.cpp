@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "cli/make_device.hpp"
 #include "cli/memory_limit.hpp"
 #include "cli/run_layout.hpp"
 #include "cli/values.hpp"
@@ -47,13 +48,10 @@ std::int32_t evaluation_microbatches(const RunConfig& config, const data::Datase
 }
 
 void check_memory(double needed, std::int32_t ranks, const std::string& how_much) {
-    const double limit = memory_limit_bytes();
-    if (needed > limit) {
-        throw ConfigError{"the run needs " + how_much + to_short(needed) + "B of memory" +
-                          (ranks > 1 ? " for " + std::to_string(ranks) + " ranks here" : "") +
-                          " (this process may have " + to_short(limit) +
-                          "B), take a smaller model, microbatch_size or lanes, or recompute=all"};
-    }
+    const std::string who =
+        ranks > 1 ? "the run's " + std::to_string(ranks) + " ranks here need" : "the run needs";
+    expect_memory(needed, who + how_much,
+                  "take a smaller model, microbatch_size or lanes, or recompute=all");
 }
 
 /// Before the layout is planned, which takes long for a network that fits nowhere.
@@ -62,13 +60,14 @@ void expect_room_for_state(const model::Network& network, const TrainSettings& s
     const double state = static_cast<double>(network.table().parameters()) *
                          static_cast<double>(state_bytes_per_element(settings.config));
     check_memory(state * settings.ranks_on_host / static_cast<double>(workers),
-                 settings.ranks_on_host, "at least ");
+                 settings.ranks_on_host, " at least");
 }
 
-engine::RunPlan plan_of(const model::Network& network, const data::Datasets& datasets,
-                        const TrainSettings& settings, const world::World& world) {
+engine::RunPlan plan_of(const model::Network& network, const schedule::Costs& costs,
+                        const data::Datasets& datasets, const TrainSettings& settings,
+                        const world::World& world) {
     expect_room_for_state(network, settings, world.members().size());
-    return make_layout(settings.config, network.table(), world.members(),
+    return make_layout(settings.config, network.table(), costs, world.members(),
                        evaluation_microbatches(settings.config, datasets));
 }
 
@@ -83,7 +82,8 @@ Preparation::Preparation(const TrainSettings& settings, world::World& world)
       network{model::make_gpt(settings.config.model, settings.config.microbatch_size,
                               device::dtype_of(settings.config.precision),
                               settings.config.chunk_elements)},
-      plan{plan_of(network, datasets, settings, world)} {
+      costs{costs_of(settings.config, network.table())},
+      plan{plan_of(network, costs, datasets, settings, world)} {
     const RunConfig& config = settings.config;
     memory = engine::Worker::plan_memory(network, datasets.train->fields(), plan, world.self(),
                                          config.microbatch_size);
@@ -95,14 +95,10 @@ Preparation::Preparation(const TrainSettings& settings, world::World& world)
     // Before anything large is allocated: a kernel that runs out later kills without a word.
     check_memory(static_cast<double>(memory.total()) * settings.ranks_on_host,
                  settings.ranks_on_host, "");
-    device = config.device == DeviceKind::cpu ? device::make_cpu_device(config.threads)
-                                              : device::make_reference_device(config.threads);
-    if (config.precision == device::Precision::bf16) {
-        device = device::make_bf16_device(std::move(device));
-    }
+    device = make_device(config);
     if (config.device == DeviceKind::paced) {
         device::Pace pace;
-        for (const schedule::LayerCost& layer : costs_of(config, network.table()).layers) {
+        for (const schedule::LayerCost& layer : costs.layers) {
             pace.layers.push_back(
                 {layer.forward_s, layer.backward_input_s, layer.backward_weight_s});
         }
@@ -126,7 +122,7 @@ std::string summary(const RunConfig& config, const Preparation& prepared) {
     text += "memory       " + to_short(static_cast<double>(prepared.memory.total())) + "B\n";
     text += "device       " + prepared.computing().fingerprint() +
             (config.device == DeviceKind::paced ? ", paced" : "") + "\n";
-    text += layout_text(config, prepared.plan, costs_of(config, network.table()), network.table());
+    text += layout_text(config, prepared.plan, prepared.costs, network.table());
     text += "mathematics  " + mathematics_digest(config, datasets.train_digest) + "\n";
     return text;
 }

@@ -25,6 +25,7 @@ struct Preparation {
 
     data::Datasets datasets;
     model::Network network;
+    schedule::Costs costs;
     engine::RunPlan plan;
     engine::MemoryPlan memory{};
     std::unique_ptr<device::Device> device;

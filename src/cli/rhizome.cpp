@@ -6,6 +6,7 @@
 #include "cli/command_line.hpp"
 #include "cli/generate_command.hpp"
 #include "cli/help.hpp"
+#include "cli/profile_command.hpp"
 #include "cli/program.hpp"
 #include "cli/run_command.hpp"
 #include "cli/run_words.hpp"
@@ -185,6 +186,11 @@ ExitCode run(const Arguments& arguments, const Environment& environment, const L
             return ExitCode::done;
         case Command::Kind::save:
             return save_command(command.save, log);
+        case Command::Kind::profile_help:
+            print(profile_help_text());
+            return ExitCode::done;
+        case Command::Kind::profile:
+            return profile_command(command.profile, STDOUT_FILENO);
     }
     ENSURE(false);
 }

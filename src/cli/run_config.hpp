@@ -68,6 +68,7 @@ struct RunConfig {
     std::int32_t parts = 1;               // stages per worker
     std::string cut;                      // layers of the stages by hand; empty: by costs
     schedule::Style style = schedule::Style::one_f_one_b;
+    std::string costs;        // of layers, a file of `rhizome profile`; empty: estimated
     std::int32_t owners = 2;  // copies of each chunk's state; 0: on every worker
     BoundsConfig bounds;
     PaceConfig pace;                          // of the paced device

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cli/cost_file.hpp"
+#include "cli/values.hpp"
 #include "core/text.hpp"
 #include "plan/cut.hpp"
 #include "plan/ownership.hpp"
@@ -19,13 +21,13 @@ plan::Cut hand_cut(const RunConfig& config, const LayerTable& table) {
     return std::get<plan::Cut>(cut);
 }
 
-RunShape shape_of(const RunConfig& config, const LayerTable& table,
+RunShape shape_of(const RunConfig& config, const LayerTable& table, const schedule::Costs& costs,
                   const std::vector<WorkerId>& workers) {
-    plan::ShapeWish wish{.pipelines = {},
-                         .lanes = LaneShape{config.microbatches, config.lanes},
-                         .interleave = config.parts,
-                         .layers = plan::layer_loads(table, costs_of(config, table),
-                                                     state_bytes_per_element(config))};
+    plan::ShapeWish wish{
+        .pipelines = {},
+        .lanes = LaneShape{config.microbatches, config.lanes},
+        .interleave = config.parts,
+        .layers = plan::layer_loads(table, costs, state_bytes_per_element(config))};
     for (const std::int32_t depth : config.depths) {
         plan::PipelineWish pipeline{.workers = depth};
         if (!config.cut.empty()) pipeline.cut = hand_cut(config, table);
@@ -61,14 +63,21 @@ std::int32_t workers_needed(const RunConfig& config) {
 }
 
 schedule::Costs costs_of(const RunConfig& config, const LayerTable& table) {
+    if (!config.costs.empty()) {
+        schedule::Costs costs = schedule::costs_of(
+            read_cost_table("costs=" + shown(config.costs), config.costs, &table));
+        costs.link_latency_s = config.pace.link_latency_s;
+        costs.link_bytes_per_s = config.pace.link_bytes_per_s;
+        return costs;
+    }
     return schedule::estimated_costs(table, config.pace.flops_per_s, config.pace.link_bytes_per_s,
                                      config.pace.link_latency_s);
 }
 
 engine::RunPlan make_layout(const RunConfig& config, const LayerTable& table,
-                            const std::vector<WorkerId>& workers,
+                            const schedule::Costs& costs, const std::vector<WorkerId>& workers,
                             std::int32_t evaluation_microbatches) {
-    RunShape shape = shape_of(config, table, workers);
+    RunShape shape = shape_of(config, table, costs, workers);
     if (const auto misfit = schedule::find_misfit(config.style, shape)) {
         throw ConfigError{"style=" + std::string{schedule::name_of(config.style)} + " (" + *misfit +
                           "), take another style or other pipelines"};
@@ -84,7 +93,7 @@ engine::RunPlan make_layout(const RunConfig& config, const LayerTable& table,
                                   .style = config.style,
                                   .recompute = config.recompute,
                                   .evaluation_microbatches = evaluation_microbatches},
-                                 table, costs_of(config, table));
+                                 table, costs);
 }
 
 std::string layout_text(const RunConfig& config, const engine::RunPlan& plan,

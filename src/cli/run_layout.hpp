@@ -14,12 +14,14 @@ namespace rhizome::cli {
 /// Parameter, gradient and two moments.
 [[nodiscard]] std::int64_t state_bytes_per_element(const RunConfig& config);
 
-/// What the accelerator and the links that the configuration describes would take.
+/// What was measured, where the configuration names such costs, and otherwise what the accelerator
+/// that it describes would take; links are those that it describes. Throws ConfigError.
 [[nodiscard]] schedule::Costs costs_of(const RunConfig& config, const LayerTable& table);
 
 /// The same on every worker. Throws ConfigError: fewer workers than places, more stages than
 /// layers, more pipelines than lanes, a cut that does not fit.
 [[nodiscard]] engine::RunPlan make_layout(const RunConfig& config, const LayerTable& table,
+                                          const schedule::Costs& costs,
                                           const std::vector<WorkerId>& workers,
                                           std::int32_t evaluation_microbatches);
 

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 
+#include "cli/cost_file.hpp"
 #include "cli/output_file.hpp"
+#include "cli/text_file.hpp"
 #include "cli/values.hpp"
 #include "core/error.hpp"
 #include "core/text.hpp"
@@ -53,8 +52,13 @@ LayerTable equal_layers(std::int32_t layers) {
     return table;
 }
 
-LayerTable table_of(const ScheduleOptions& options, std::int32_t stages_of_deepest) {
+/// Of --costs, if it is given.
+using Measured = std::optional<schedule::CostTable>;
+
+LayerTable table_of(const ScheduleOptions& options, const Measured& measured,
+                    std::int32_t stages_of_deepest) {
     if (options.model_size.empty()) {
+        if (measured) return schedule::layers_of(*measured);
         return equal_layers(options.layers > 0 ? options.layers : stages_of_deepest);
     }
     const auto size =
@@ -68,7 +72,22 @@ LayerTable table_of(const ScheduleOptions& options, std::int32_t stages_of_deepe
     return model::make_gpt(config, options.microbatch_size, DType::f32, 1 << 22).table();
 }
 
-Costs costs_of(const ScheduleOptions& options, const LayerTable& table) {
+Measured read_costs(const ScheduleOptions& options) {
+    if (options.costs.empty()) return std::nullopt;
+    return read_cost_table("--costs=" + shown(options.costs), options.costs, nullptr);
+}
+
+Costs costs_of(const ScheduleOptions& options, const Measured& measured, const LayerTable& table) {
+    if (measured) {
+        if (const auto misfit = schedule::find_misfit(*measured, table)) {
+            throw ConfigError{"--costs=" + shown(options.costs) + " (" + *misfit +
+                              "), name the network that was measured, or none"};
+        }
+        Costs costs = schedule::costs_of(*measured);
+        costs.link_latency_s = options.link_latency_s;
+        costs.link_bytes_per_s = options.link_bytes_per_s;
+        return costs;
+    }
     if (options.model_size.empty()) {
         return schedule::equal_costs(static_cast<std::int32_t>(table.layers.size()));
     }
@@ -134,7 +153,7 @@ OwnershipMap owners_of(const ScheduleOptions& options, const LayerTable& table,
 }
 
 double unit_of(const ScheduleOptions& options, const RunShape& shape, const Costs& costs) {
-    if (options.model_size.empty()) return 1;
+    if (options.model_size.empty() && options.costs.empty()) return 1;
     double shortest = 0;  // half of the shortest forward of a stage
     for (const PipelineShape& pipeline : shape.pipelines) {
         for (const StageShape& stage : pipeline.stages) {
@@ -166,8 +185,9 @@ Subject make_subject(const ScheduleOptions& options) {
     check_size(options);
     const std::int32_t deepest =
         *std::max_element(options.depths.begin(), options.depths.end()) * options.parts;
-    LayerTable table = table_of(options, deepest);
-    Costs costs = costs_of(options, table);
+    const Measured measured = read_costs(options);
+    LayerTable table = table_of(options, measured, deepest);
+    Costs costs = costs_of(options, measured, table);
     const RunShape shape = shape_of(options, table, costs);
     if (const auto misfit = schedule::find_misfit(options.style, shape)) {
         throw ConfigError{*misfit + " (with --parts=" + std::to_string(options.parts) +
@@ -186,18 +206,8 @@ Subject make_subject(const ScheduleOptions& options) {
 
 Subject read_subject(const ScheduleOptions& options) {
     const std::string named = "--file=" + shown(options.file);
-    constexpr std::uintmax_t bytes_max = std::uintmax_t{256} << 20;
-    std::error_code error;
-    const bool ordinary = std::filesystem::is_regular_file(options.file, error);
-    std::ifstream file{options.file, std::ios::binary};
-    if (!ordinary || !file || std::filesystem::file_size(options.file, error) > bytes_max) {
-        throw ConfigError{named +
-                          " (cannot be read, or is no ordinary file of at most 256 MiB), "
-                          "name one that --show=text made"};
-    }
-    std::ostringstream content;
-    content << file.rdbuf();
-    Schedule schedule = schedule::parse_schedule(content.str());
+    Schedule schedule = schedule::parse_schedule(
+        read_text_file(named, options.file, "name one that --show=text made"));
     std::int32_t layers = 1;
     for (const PipelineShape& pipeline : schedule.shape.pipelines) {
         if (!pipeline.stages.empty()) {
@@ -211,13 +221,14 @@ Subject read_subject(const ScheduleOptions& options) {
     if (const auto fault = find_fault(schedule.shape, layers)) {
         throw ConfigError{named + " (" + *fault + "), mend its shape"};
     }
-    LayerTable table = table_of(options, layers);
+    const Measured measured = read_costs(options);
+    LayerTable table = table_of(options, measured, layers);
     if (static_cast<std::int32_t>(table.layers.size()) != layers) {
         throw ConfigError{named + " (has " + std::to_string(layers) + " layers, --model.size=" +
                           options.model_size + " has " + std::to_string(table.layers.size()) +
                           "), name the network that it was made for"};
     }
-    Costs costs = costs_of(options, table);
+    Costs costs = costs_of(options, measured, table);
     const double unit_s = unit_of(options, schedule.shape, costs);
     OwnershipMap owners = owners_of(options, table, schedule.shape);
     return {std::move(schedule), std::move(table), std::move(owners), std::move(costs), unit_s};

@@ -114,6 +114,9 @@ const std::vector<Flag>& flags() {
          set_size},
         whole("microbatch_size", {1, many}, "Samples per microbatch, for its costs; default: 1.",
               [](auto& o) -> auto& { return o.microbatch_size; }),
+        path("costs",
+             "Costs of layers that `rhizome profile` measured; default: equal or estimated.",
+             [](auto& o) -> auto& { return o.costs; }),
         {"cut", "RANGES", "Layers of the stages by hand, as 0-3,4,5-8; default: by costs.",
          [](ScheduleOptions& options, std::string_view text) {
              options.cut = text;
@@ -124,9 +127,11 @@ const std::vector<Flag>& flags() {
         {"recompute", "none|all", "Activations again in backward; default: none.", set_recompute},
         real("flops_per_s", at_least_one, "Speed of a worker, for model.size; default: 1e14.",
              [](auto& o) -> auto& { return o.flops_per_s; }),
-        real("link_bytes_per_s", at_least_one, "Speed of a link, for model.size; default: 2.5e10.",
+        real("link_bytes_per_s", at_least_one,
+             "Speed of a link, for model.size or costs; default: 2.5e10.",
              [](auto& o) -> auto& { return o.link_bytes_per_s; }),
-        real("link_latency_s", not_negative, "Of a message, for model.size; default: 1e-5.",
+        real("link_latency_s", not_negative,
+             "Of a message, for model.size or costs; default: 1e-5.",
              [](auto& o) -> auto& { return o.link_latency_s; }),
         {"show", "summary|drawing|text",
          "A drawing and the summary, or the text that --file reads; default: drawing.", set_show},
@@ -147,10 +152,18 @@ void refuse_idle_flags(const std::set<std::string>& given) {
     }
     const bool network = given.contains("model.size");
     if (network && given.contains("layers")) refuse("layers", "--model.size says how many");
-    for (const std::string flag :
-         {"microbatch_size", "flops_per_s", "link_bytes_per_s", "link_latency_s"}) {
+    const bool measured = given.contains("costs");
+    if (measured && given.contains("layers")) refuse("layers", "--costs says how many");
+    if (measured && given.contains("flops_per_s")) refuse("flops_per_s", "--costs are measured");
+    for (const std::string flag : {"microbatch_size", "flops_per_s"}) {
         if (!network && given.contains(flag)) {
             throw ConfigError{"--" + flag + " (means nothing without --model.size), give both"};
+        }
+    }
+    for (const std::string flag : {"link_bytes_per_s", "link_latency_s"}) {
+        if (!network && !measured && given.contains(flag)) {
+            throw ConfigError{"--" + flag +
+                              " (means nothing without --model.size or --costs), give both"};
         }
     }
 }
@@ -203,9 +216,10 @@ std::string schedule_help_text() {
     std::string text = R"(usage: rhizome-plan schedule [--KEY VALUE]...
 
 Makes a schedule (or reads one), checks it, runs it on a clock and says what it takes: the time, the
-share of bubbles, what decides the time, the activations alive. Without model.size a layer takes one
-second for each of forward, input part and weight part, and messages take none. Not counted are the
-optimizer and the agreement, and that several links may share one adapter.
+share of bubbles, what decides the time, the activations alive. Without model.size or costs a layer
+takes one second for each of forward, input part and weight part, and messages take none. Not
+counted are the agreement, that several links may share one adapter, and, but for measured costs, the
+optimizer.
 
 )";
     constexpr std::size_t indent = 24;

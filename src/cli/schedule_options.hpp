@@ -25,7 +25,8 @@ struct ScheduleOptions {
     std::int32_t layers = 0;  // 0: as many as the deepest pipeline has stages
     std::string model_size;   // a network by name instead of equal layers
     std::int32_t microbatch_size = 1;
-    std::string cut;  // by hand, for every pipeline; empty: by costs
+    std::string costs;  // measured ones, a file; empty: equal or estimated
+    std::string cut;    // by hand, for every pipeline; empty: by costs
     std::int32_t owners = 2;
     bool recompute = false;
     double flops_per_s = 1e14;

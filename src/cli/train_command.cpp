@@ -168,7 +168,7 @@ void Training::watch() {
          .workers = static_cast<std::int64_t>(world_.members().size()),
          .mathematics = mathematics_digest(config_, prepared_->datasets.train_digest),
          .fingerprint = prepared_->computing().fingerprint(),
-         .layout = layout_text(config_, prepared_->plan, costs_of(config_, table), table)});
+         .layout = layout_text(config_, prepared_->plan, prepared_->costs, table)});
 }
 
 /// Goes on from the newest state in the run's folder, or from the one that was named, or begins.

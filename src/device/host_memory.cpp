@@ -21,8 +21,7 @@ Memory allocate_on_host(std::int64_t bytes) {
     auto* const data = static_cast<std::byte*>(::operator new(size, alignment));
     // A wish: where the system refuses it, small pages serve as well.
     if (bytes >= huge_page) ::madvise(data, size, MADV_HUGEPAGE);
-    return {data, bytes,
-            [alignment](std::byte* memory) { ::operator delete(memory, alignment); }};
+    return {data, bytes, [alignment](std::byte* memory) { ::operator delete(memory, alignment); }};
 }
 
 }  // namespace rhizome::device

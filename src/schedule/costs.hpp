@@ -19,6 +19,8 @@ struct LayerCost {
     std::int64_t wire_bytes = 0;      // crossing a cut behind the layer
     std::int64_t saved_bytes = 0;     // from forward until the weight part
     std::int64_t deferred_bytes = 0;  // from the input part until the weight part
+
+    friend bool operator==(const LayerCost&, const LayerCost&) = default;
 };
 
 struct Costs {

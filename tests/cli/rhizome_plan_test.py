@@ -115,6 +115,22 @@ class Schedule(unittest.TestCase):
         self.assertAlmostEqual(sum(parts.values()) / makespan, 1, places=1)
         self.assertGreater(sum(parts[name] for name in parts if name.startswith("S")), 0.9 * makespan)
 
+    def test_measured_costs(self):
+        file = self.folder / "costs"
+        file.write_text("rhizome costs 1\nfirst 1 2 3 0.5 100 1000 10 20\nlast 2 2 2 0.25 50 0 30 40\n")
+        shown = self.accept("--costs", str(file), "--pipelines", "1", "--microbatches", "1", "--show", "summary")
+        self.assertIn("makespan           12.8 s", shown)  # 3 s forward, 9 s backward, 0.75 s of update
+        self.assertIn("pair, 1.1kB", shown)
+        slower = self.accept("--costs", str(file), "--pipelines", "2", "--microbatches", "1", "--owners", "1",
+                             "--link_bytes_per_s", "100", "--show", "summary")
+        self.assertIn("SA 10 s", slower)
+        self.refuse("--costs", str(file), "--model.size", "gpt2", parts=["--costs", "2 layers"])
+        self.refuse("--costs", str(file), "--flops_per_s", "1e9", parts=["--flops_per_s"])
+        self.refuse("--costs", str(file), "--layers", "3", parts=["--layers"])
+        self.refuse("--costs", str(self.folder), parts=["--costs"])
+        file.write_text("rhizome costs 1\nfirst 1 2 3\n")
+        self.refuse("--costs", str(file), parts=["line 2", "update_s"])
+
     def test_a_network_by_name(self):
         shown = self.accept("--model.size", "gpt2", "--pipelines", "4", "--microbatches", "16", "--show", "summary")
         self.assertRegex(shown, r"activations alive  at most 4 \(stage, microbatch\) pairs, [0-9.]+[MG]B")

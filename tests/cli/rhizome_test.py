@@ -179,6 +179,57 @@ class Training(Rhizome):
         self.assertLess(peak_kb, 300_000)  # one T x T matrix alone would be 576 MB
 
 
+    @plain_build_only
+    def test_memory_is_as_planned(self):
+        for precision in ["fp32", "bf16"]:
+            with self.subTest(precision):
+                result = self.train(model__channels="512", precision=precision, steps="1", device="cpu")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                found = re.search(r"(?m)^  memory +([0-9.]+)MB at most in this process, planned ([0-9.]+)MB$",
+                                  result.stdout)
+                taken, planned = float(found[1]), float(found[2])
+                self.assertGreater(planned, 60)
+                runtime = 30  # of libraries and code, in megabytes
+                self.assertLess(abs(taken - planned), 0.1 * planned + runtime)
+
+
+class Profile(Rhizome):
+    def profile(self, *arguments):
+        flags = [f"--{name.replace('__', '.')}={value}" for name, value in TINY.items()
+                 if name.startswith(("model", "microbatch"))]
+        return self.run_program("profile", *flags, *arguments)
+
+    def test_a_table_of_the_layers(self):
+        result = self.profile()
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertTrue(result.stdout.startswith("rhizome costs 1\n# "))
+        rows = [line.split() for line in result.stdout.splitlines()[1:] if not line.startswith("#")]
+        self.assertEqual([row[0] for row in rows][0::len(rows) - 1], ["embedding", "head"])
+        for row in rows:
+            self.assertEqual(len(row), 9)
+            self.assertTrue(all(float(cost) > 0 for cost in row[1:4]), row)
+
+    def test_a_run_is_cut_by_it(self):
+        table = f"{self.folder.name}/costs"
+        result = self.profile("--output", table)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn(table, result.stdout)
+        plain, measured = self.train(), self.train(costs=table)
+        self.assertEqual(measured.returncode, 0, measured.stderr)
+        self.assertIn(f"costs = {table}\n", measured.stdout)
+        self.assertEqual(self.weights(measured), self.weights(plain))
+
+    def test_what_does_not_fit_is_refused(self):
+        table = f"{self.folder.name}/costs"
+        self.profile("--output", table)
+        self.assert_refused(self.train(costs=table, microbatch_size="1"), 2, "costs", "wire_bytes", "rhizome profile")
+        self.assert_refused(self.train(costs=self.file("text", b"no costs")), 2, "costs", "line 1")
+        self.assert_refused(self.train(costs="nowhere"), 2, "costs=nowhere", "cannot be read")
+        self.assert_refused(self.profile("--device", "paced"), 2, "device=paced")
+        self.assert_refused(self.profile("--output", "nowhere/costs"), 2, "--output")
+        self.assert_refused(self.profile("--model.heads", "3"), 2, "model.heads")
+
+
 class BadInput(Rhizome):
     def test_keys(self):
         for keys, parts in [
@@ -280,7 +331,8 @@ class BadInput(Rhizome):
 class Help(Rhizome):
     def test_teaches(self):
         for arguments, parts in [(["--help"], ["train", "exit codes", "example"]),
-                                 (["train", "--help"], ["model.blocks", "RHIZOME_", "gpt2-xl"])]:
+                                 (["train", "--help"], ["model.blocks", "RHIZOME_", "gpt2-xl"]),
+                                 (["profile", "--help"], ["--costs", "example"])]:
             result = self.run_program(*arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             for part in parts:

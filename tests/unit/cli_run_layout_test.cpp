@@ -36,8 +36,11 @@ std::vector<WorkerId> workers(std::int32_t count) {
     return all;
 }
 
-engine::RunPlan plan_of(const RunConfig& config, std::int32_t count) {
-    return make_layout(config, table_of(config), workers(count), 2);
+engine::RunPlan plan_of(const RunConfig& config, std::int32_t count,
+                        std::int32_t evaluation_microbatches = 2) {
+    const LayerTable table = table_of(config);
+    return make_layout(config, table, costs_of(config, table), workers(count),
+                       evaluation_microbatches);
 }
 
 /// What the user reads, or "" if all is well.
@@ -71,6 +74,22 @@ TEST(MakeLayout, GivesEachPipelineItsStagesAndLanes) {
     EXPECT_FALSE(plan.shape.pipeline_of(WorkerId{5}));
     ASSERT_TRUE(plan.evaluation);
     EXPECT_EQ(plan.evaluation->shape.lanes.microbatches, 2);
+}
+
+TEST(MakeLayout, CutsByMeasuredCosts) {
+    RunConfig config = small_config();
+    config.depths = {2};
+    const LayerTable table = table_of(config);
+    schedule::Costs costs = costs_of(config, table);
+    for (schedule::LayerCost& layer : costs.layers) layer.forward_s = 1;
+    const auto first_stage = [&] {
+        return make_layout(config, table, costs, workers(2), 0).shape.pipelines[0].stages[0].layers;
+    };
+    costs.layers[0].forward_s = 100;
+    EXPECT_EQ(first_stage(), (LayerRange{0, 1}));
+    costs.layers[0].forward_s = 1;
+    costs.layers[6].forward_s = 100;
+    EXPECT_EQ(first_stage(), (LayerRange{0, 6}));
 }
 
 TEST(MakeLayout, TakesACutByHandForEveryPipeline) {
@@ -162,7 +181,7 @@ TEST(MakeLayout, RefusesAStyleThatDoesNotFit) {
 
 TEST(MakeLayout, HasNoEvaluationWhereNoneIsAskedFor) {
     const RunConfig config = small_config();
-    EXPECT_FALSE(make_layout(config, table_of(config), workers(1), 0).evaluation);
+    EXPECT_FALSE(plan_of(config, 1, 0).evaluation);
 }
 
 TEST(MakeLayout, IsFaultlessInEveryStyle) {

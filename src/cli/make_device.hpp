@@ -1,0 +1,15 @@
+// The device that a configuration names.
+#pragma once
+
+#include <memory>
+
+#include "cli/run_config.hpp"
+#include "device/device.hpp"
+
+namespace rhizome::cli {
+
+/// With the run's precision and threads; for device=paced the one that computes below it. Throws
+/// ConfigError.
+[[nodiscard]] std::unique_ptr<device::Device> make_device(const RunConfig& config);
+
+}  // namespace rhizome::cli
