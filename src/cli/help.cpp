@@ -118,7 +118,8 @@ data have the same weights after each step. A digest of them is printed at the s
 )" + key_list(KeyKind::mathematics) +
            R"(
 Layout keys say how the work is done, and for how long. The weights after a step do not depend on
-them, but for what is in the data files that they name.
+them, but for what is in the data files that they name, and for the last bits that each kind of
+device has of its own: the line `device` that a run prints tells its kind.
 )" + key_list(KeyKind::layout) +
            R"(
 Sizes for model.size; parameters are those with tied embeddings:

@@ -269,14 +269,15 @@ std::vector<Key> layout_keys() {
               [](auto& c) -> auto& { return c.steps; }),
         choice(
             "device", layout,
-            Choices<DeviceKind>{{"reference", DeviceKind::reference},
-                                {"cpu", DeviceKind::cpu},
+            Choices<DeviceKind>{{"cpu", DeviceKind::cpu},
+                                {"reference", DeviceKind::reference},
                                 {"paced", DeviceKind::paced}},
             "What computes: cpu is as fast as the CPU can; reference is plain loops, the judge of "
-            "all others; paced computes the same and takes the time that the pace.* keys "
-            "describe, to rehearse a run.",
+            "all others; paced computes what cpu does and takes the time that costs or the pace.* "
+            "keys describe, to rehearse a run.",
             [](auto& c) -> auto& { return c.device; }),
-        whole("threads", layout, {1, 1024}, "Compute threads.",
+        whole("threads", layout, {1, 1024},
+              "Compute threads; with device=cpu their number counts in the last bits.",
               [](auto& c) -> auto& { return c.threads; }),
         choice("recompute", layout,
                Choices<engine::Recompute>{{"none", engine::Recompute::none},

@@ -8,7 +8,7 @@
 
 namespace rhizome::cli {
 
-/// With the run's precision and threads; for device=paced the one that computes below it. Throws
+/// With the run's precision and threads; for device=paced the cpu, which computes below it. Throws
 /// ConfigError.
 [[nodiscard]] std::unique_ptr<device::Device> make_device(const RunConfig& config);
 

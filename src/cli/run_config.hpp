@@ -61,7 +61,7 @@ struct RunConfig {
 
     // --- layout: how the run is done, not what comes out ---
     std::int32_t steps = 1000;
-    DeviceKind device = DeviceKind::reference;
+    DeviceKind device = DeviceKind::cpu;
     std::int32_t threads = 1;
     engine::Recompute recompute = engine::Recompute::none;
     std::vector<std::int32_t> depths{1};  // workers of each pipeline

@@ -218,8 +218,8 @@ std::string schedule_help_text() {
 Makes a schedule (or reads one), checks it, runs it on a clock and says what it takes: the time, the
 share of bubbles, what decides the time, the activations alive. Without model.size or costs a layer
 takes one second for each of forward, input part and weight part, and messages take none. Not
-counted are the agreement, that several links may share one adapter, and, but for measured costs, the
-optimizer.
+counted are the agreement, that several links may share one adapter, and, unless costs are given,
+the optimizer.
 
 )";
     constexpr std::size_t indent = 24;

@@ -106,11 +106,12 @@ class Training(Rhizome):
         self.assertIn(b"\r\x1b[K", shown)
 
     def test_layout_keys_do_not_change_the_weights(self):
-        weights = self.weights(self.train())
-        for keys in [{"threads": "3"}, {"recompute": "all"}, {"evaluate__interval": "1"},
-                     {"evaluate__interval": "0"}, {"log__interval": "1"}]:
-            with self.subTest(keys):
-                self.assertEqual(self.weights(self.train(**keys)), weights)
+        for device, others in [("cpu", []), ("reference", [{"threads": "3"}])]:
+            weights = self.weights(self.train(device=device))
+            for keys in [{"recompute": "all"}, {"evaluate__interval": "1"}, {"evaluate__interval": "0"},
+                         {"log__interval": "1"}, *others]:
+                with self.subTest(device=device, keys=keys):
+                    self.assertEqual(self.weights(self.train(device=device, **keys)), weights)
 
     def test_a_path_is_layout_and_its_content_is_mathematics(self):
         weights = self.weights(self.train())

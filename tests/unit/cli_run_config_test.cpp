@@ -206,6 +206,7 @@ TEST(Digest, ChangesWithEveryMathematicsKeyAndWithNoLayoutKey) {
         {"pipelines", "2x3"},
         {"parts", "2"},
         {"cut", "1,2"},
+        {"costs", "gpt.costs"},
         {"style", "gpipe"},
         {"owners", "all"},
         {"bounds.stopped_s", "11"},
