@@ -29,13 +29,13 @@ class CpuStream final : public StreamOnTop {
     void gelu(Tensor out, Tensor x) override {
         if (!is_single(out)) return inner().gelu(out, x);
         ENSURE(out.elements() == x.elements());
-        cpu::gelu(pool_, numbers<float>(out), numbers<float>(x), out.elements());
+        kernels_.gelu(pool_, numbers<float>(out), numbers<float>(x), out.elements());
     }
     void gelu_backward(Tensor d_x, Tensor d_out, Tensor x) override {
         if (!is_single(d_x)) return inner().gelu_backward(d_x, d_out, x);
         ENSURE(d_x.elements() == x.elements() && d_out.elements() == x.elements());
-        cpu::gelu_backward(pool_, numbers<float>(d_x), numbers<float>(d_out), numbers<float>(x),
-                           x.elements());
+        kernels_.gelu_backward(pool_, numbers<float>(d_x), numbers<float>(d_out), numbers<float>(x),
+                               x.elements());
     }
 
     void norm(Tensor out, Tensor mean, Tensor inverse_deviation, Tensor x, Tensor weight,
@@ -43,9 +43,9 @@ class CpuStream final : public StreamOnTop {
         if (!is_single(out)) return inner().norm(out, mean, inverse_deviation, x, weight, bias);
         ENSURE(out.shape == x.shape && mean.elements() * last_extent(x) == x.elements());
         ENSURE(weight.elements() == last_extent(x) && bias.elements() == last_extent(x));
-        cpu::norm(pool_, extent_of(x), numbers<float>(out), numbers<float>(mean),
-                  numbers<float>(inverse_deviation), numbers<float>(x), numbers<float>(weight),
-                  numbers<float>(bias));
+        kernels_.norm(pool_, extent_of(x), numbers<float>(out), numbers<float>(mean),
+                      numbers<float>(inverse_deviation), numbers<float>(x), numbers<float>(weight),
+                      numbers<float>(bias));
     }
     void norm_backward_input(Tensor d_x, Tensor d_out, Tensor x, Tensor mean,
                              Tensor inverse_deviation, Tensor weight) override {
@@ -54,9 +54,9 @@ class CpuStream final : public StreamOnTop {
         }
         ENSURE(d_x.shape == x.shape && d_out.shape == x.shape);
         ENSURE(weight.elements() == last_extent(x));
-        cpu::norm_backward_input(pool_, extent_of(x), numbers<float>(d_x), numbers<float>(d_out),
-                                 numbers<float>(x), numbers<float>(mean),
-                                 numbers<float>(inverse_deviation), numbers<float>(weight));
+        kernels_.norm_backward_input(pool_, extent_of(x), numbers<float>(d_x),
+                                     numbers<float>(d_out), numbers<float>(x), numbers<float>(mean),
+                                     numbers<float>(inverse_deviation), numbers<float>(weight));
     }
     void norm_backward_weight(Tensor d_weight, Tensor d_bias, Tensor d_out, Tensor x, Tensor mean,
                               Tensor inverse_deviation) override {
@@ -66,9 +66,10 @@ class CpuStream final : public StreamOnTop {
         }
         ENSURE(d_out.shape == x.shape && d_weight.elements() == last_extent(x));
         ENSURE(d_bias.elements() == last_extent(x));
-        cpu::norm_backward_weight(pool_, extent_of(x), numbers<float>(d_weight),
-                                  numbers<float>(d_bias), numbers<float>(d_out), numbers<float>(x),
-                                  numbers<float>(mean), numbers<float>(inverse_deviation));
+        kernels_.norm_backward_weight(pool_, extent_of(x), numbers<float>(d_weight),
+                                      numbers<float>(d_bias), numbers<float>(d_out),
+                                      numbers<float>(x), numbers<float>(mean),
+                                      numbers<float>(inverse_deviation));
     }
 
     void linear(Tensor out, Tensor x, Tensor weight, std::optional<Tensor> bias) override {
@@ -77,7 +78,7 @@ class CpuStream final : public StreamOnTop {
         float keep = 0;
         if (bias) {  // the bias first, so that adding it needs no second pass
             ENSURE(bias->elements() == outputs);
-            cpu::repeat_row(pool_, {rows, outputs}, numbers<float>(out), numbers<float>(*bias));
+            kernels_.repeat_row(pool_, {rows, outputs}, numbers<float>(out), numbers<float>(*bias));
             keep = 1;
         }
         by_rows(
@@ -112,14 +113,14 @@ class CpuStream final : public StreamOnTop {
         });
         if (!d_bias) return;
         ENSURE(d_bias->elements() == outputs);
-        cpu::add_rows(pool_, {rows, outputs}, numbers<float>(*d_bias), numbers<float>(d_out));
+        kernels_.add_rows(pool_, {rows, outputs}, numbers<float>(*d_bias), numbers<float>(d_out));
     }
 
     void attention(Tensor out, Tensor log_sum, Tensor qkv,
                    std::optional<Dropout> dropout) override {
         if (!is_single(out)) return inner().attention(out, log_sum, qkv, dropout);
-        cpu::attention(pool_, attention_shape(out, log_sum, qkv), numbers<float>(out),
-                       numbers<float>(log_sum), numbers<float>(qkv), dropout);
+        kernels_.attention(pool_, attention_shape(out, log_sum, qkv), numbers<float>(out),
+                           numbers<float>(log_sum), numbers<float>(qkv), dropout);
     }
     void attention_backward(Tensor d_qkv, Tensor d_out, Tensor out, Tensor log_sum, Tensor qkv,
                             std::optional<Dropout> dropout) override {
@@ -127,9 +128,9 @@ class CpuStream final : public StreamOnTop {
             return inner().attention_backward(d_qkv, d_out, out, log_sum, qkv, dropout);
         }
         ENSURE(d_qkv.shape == qkv.shape && d_out.shape == out.shape);
-        cpu::attention_backward(pool_, attention_shape(out, log_sum, qkv), numbers<float>(d_qkv),
-                                numbers<float>(d_out), numbers<float>(out), numbers<float>(log_sum),
-                                numbers<float>(qkv), dropout);
+        kernels_.attention_backward(
+            pool_, attention_shape(out, log_sum, qkv), numbers<float>(d_qkv), numbers<float>(d_out),
+            numbers<float>(out), numbers<float>(log_sum), numbers<float>(qkv), dropout);
     }
 
     void cross_entropy(Tensor loss, Tensor logits, Tensor targets, double gradient_scale) override {
@@ -137,7 +138,7 @@ class CpuStream final : public StreamOnTop {
             return inner().cross_entropy(loss, logits, targets, gradient_scale);
         }
         ENSURE(targets.elements() * last_extent(logits) == logits.elements());
-        *numbers<double>(loss) = cpu::cross_entropy(
+        *numbers<double>(loss) = kernels_.cross_entropy(
             pool_, extent_of(logits), numbers<float>(logits), integers(targets), gradient_scale);
     }
 
@@ -164,6 +165,7 @@ class CpuStream final : public StreamOnTop {
     }
 
     ThreadPool& pool_;
+    const cpu::Kernels& kernels_ = *cpu::kernels_here().back();
 };
 
 class CpuDevice final : public Device {

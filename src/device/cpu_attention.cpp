@@ -7,11 +7,11 @@
 #include <cstring>
 #include <vector>
 
-#include "device/cpu_kernels.hpp"
+#include "device/cpu_level.hpp"
 #include "device/cpu_vector.hpp"
 #include "device/dropout_mask.hpp"
 
-namespace rhizome::device::cpu {
+namespace rhizome::device::cpu::RHIZOME_CPU_LEVEL {
 namespace {
 
 constexpr std::int64_t block_queries = 64;
@@ -239,4 +239,4 @@ void attention_backward(ThreadPool& pool, const AttentionShape& shape, float* d_
     });
 }
 
-}  // namespace rhizome::device::cpu
+}  // namespace rhizome::device::cpu::RHIZOME_CPU_LEVEL

@@ -1,4 +1,4 @@
-#include "device/cpu_kernels.hpp"
+#include "device/cpu_level.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "device/cpu_vector.hpp"
 
-namespace rhizome::device::cpu {
+namespace rhizome::device::cpu::RHIZOME_CPU_LEVEL {
 namespace {
 
 constexpr float gelu_cubic = 0.044715F;
@@ -22,8 +22,6 @@ Floats gelu_gate(Floats x) {
     const Floats twice_u = gelu_outer * (x + gelu_cubic * x * x * x);
     return 1.0F / (1.0F + exp(-twice_u));
 }
-
-}  // namespace
 
 void gelu(ThreadPool& pool, float* out, const float* x, std::int64_t elements) {
     pool.run(elements, [&](std::int64_t first, std::int64_t last) {
@@ -140,22 +138,6 @@ void repeat_row(ThreadPool& pool, Extent extent, float* out, const float* row) {
     });
 }
 
-Raised raise(float* row, std::int64_t count) {
-    constexpr float least = -std::numeric_limits<float>::infinity();
-    Floats highest = all(least);
-    in_pieces(0, count, [&](std::int64_t i, auto n) {
-        highest = larger(highest, load_some(row + i, n, least));
-    });
-    const float largest = largest_of(highest);
-    Floats sums{};
-    in_pieces(0, count, [&](std::int64_t i, auto n) {
-        const Floats p = exp(load_some(row + i, n, least) - largest);
-        sums += p;
-        store_some(row + i, p, n);
-    });
-    return {largest, sum_of(sums)};
-}
-
 double cross_entropy(ThreadPool& pool, Extent extent, float* logits, const std::int32_t* targets,
                      double gradient_scale) {
     const std::int64_t columns = extent.columns;
@@ -180,4 +162,33 @@ double cross_entropy(ThreadPool& pool, Extent extent, float* logits, const std::
     return loss;
 }
 
-}  // namespace rhizome::device::cpu
+}  // namespace
+
+Raised raise(float* row, std::int64_t count) {
+    constexpr float least = -std::numeric_limits<float>::infinity();
+    Floats highest = all(least);
+    in_pieces(0, count, [&](std::int64_t i, auto n) {
+        highest = larger(highest, load_some(row + i, n, least));
+    });
+    const float largest = largest_of(highest);
+    Floats sums{};
+    in_pieces(0, count, [&](std::int64_t i, auto n) {
+        const Floats p = exp(load_some(row + i, n, least) - largest);
+        sums += p;
+        store_some(row + i, p, n);
+    });
+    return {largest, sum_of(sums)};
+}
+
+const Kernels table{.gelu = gelu,
+                    .gelu_backward = gelu_backward,
+                    .norm = norm,
+                    .norm_backward_input = norm_backward_input,
+                    .norm_backward_weight = norm_backward_weight,
+                    .add_rows = add_rows,
+                    .repeat_row = repeat_row,
+                    .cross_entropy = cross_entropy,
+                    .attention = attention,
+                    .attention_backward = attention_backward};
+
+}  // namespace rhizome::device::cpu::RHIZOME_CPU_LEVEL

@@ -9,7 +9,9 @@
 #include <numbers>
 #include <type_traits>
 
-namespace rhizome::device::cpu {
+#include "device/cpu_level.hpp"
+
+namespace rhizome::device::cpu::RHIZOME_CPU_LEVEL {
 
 using Floats [[gnu::vector_size(64)]] = float;
 using Ints [[gnu::vector_size(64)]] = std::int32_t;
@@ -93,4 +95,4 @@ inline void in_pieces(std::int64_t first, std::int64_t last, const Body& body) {
     if (i < last) body(i, last - i);
 }
 
-}  // namespace rhizome::device::cpu
+}  // namespace rhizome::device::cpu::RHIZOME_CPU_LEVEL
