@@ -290,8 +290,9 @@ ExitCode Training::end_in_order(const engine::TrainEnd& end) {
         write_all(output_, text);
     }
     if (speaks_) {
-        table({{"memory", to_short(memory_peak_bytes()) + "B at most in this process, planned " +
-                              to_short(static_cast<double>(prepared_->memory.total())) + "B"},
+        table({{"memory", to_short(memory_peak_bytes()) + "B at most in this process, " +
+                              to_short(static_cast<double>(prepared_->memory.total())) +
+                              "B planned for tensors"},
                {"weights", engine::digest_of(digests.chunks)}});
     }
     if (const auto& folder = settings_.folder; speaks_ && timeline_ && folder) {
