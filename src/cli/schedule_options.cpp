@@ -114,8 +114,7 @@ const std::vector<Flag>& flags() {
          set_size},
         whole("microbatch_size", {1, many}, "Samples per microbatch, for its costs; default: 1.",
               [](auto& o) -> auto& { return o.microbatch_size; }),
-        path("costs",
-             "Costs of layers that `rhizome profile` measured; default: equal or estimated.",
+        path("costs", "Costs that `rhizome profile` measured; default: equal or estimated.",
              [](auto& o) -> auto& { return o.costs; }),
         {"cut", "RANGES", "Layers of the stages by hand, as 0-3,4,5-8; default: by costs.",
          [](ScheduleOptions& options, std::string_view text) {
