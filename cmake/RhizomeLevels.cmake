@@ -1,7 +1,9 @@
 # The loops of the cpu backend once more, for processors with AVX-512; which level runs is decided
 # when the program runs (src/device/cpu_kernels.hpp). A build for such processors needs no second
-# level, and one with sanitizers would share the code that they add.
-if(RHIZOME_ARCHITECTURE STREQUAL "x86-64-v3" AND NOT RHIZOME_SANITIZE)
+# level, and one with sanitizers or without optimization would share code.
+option(RHIZOME_LEVELS "Compile the cpu backend's loops for AVX-512 as well" ON)
+if(RHIZOME_LEVELS AND RHIZOME_ARCHITECTURE STREQUAL "x86-64-v3" AND NOT RHIZOME_SANITIZE
+   AND CMAKE_BUILD_TYPE MATCHES "^(RelWithDebInfo|Release)$")
     add_library(rhizome_device_v4 STATIC ${rhizome_level_sources})
     target_include_directories(rhizome_device_v4 PRIVATE src)
     target_link_libraries(rhizome_device_v4 PRIVATE rhizome_flags rhizome_core rhizome_device)

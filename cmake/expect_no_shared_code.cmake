@@ -7,5 +7,5 @@ list(FILTER shared EXCLUDE REGEX "DW\\.ref\\.")
 if(shared)
     list(JOIN shared "\n" lines)
     message(FATAL_ERROR "${LIBRARY} has code that other files may have as well:\n${lines}\n"
-        "build without it: -DRHIZOME_ARCHITECTURE=native")
+        "build without this level: -DRHIZOME_LEVELS=OFF")
 endif()

@@ -1,5 +1,6 @@
 #include "bench_onednn.hpp"
 
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "bench_support.hpp"

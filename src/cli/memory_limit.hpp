@@ -13,7 +13,8 @@ namespace rhizome::cli {
 /// bytes are more than that.
 void expect_memory(double bytes, const std::string& who_needs, const std::string& hint);
 
-/// The most that it had at a time so far, in bytes of memory that it had touched.
+/// The most that it had at a time so far, in bytes of memory that it had touched; 0 where the
+/// system does not say.
 [[nodiscard]] double memory_peak_bytes();
 
 }  // namespace rhizome::cli

@@ -1,5 +1,7 @@
 #include "cli/profile_command.hpp"
 
+#include <algorithm>
+
 #include "cli/make_device.hpp"
 #include "cli/memory_limit.hpp"
 #include "cli/output_file.hpp"
@@ -28,9 +30,7 @@ schedule::CostTable table_of(const LayerTable& network,
                      .wire_bytes = layer.costs.output_bytes,
                      .saved_bytes = layer.costs.saved_bytes,
                      .deferred_bytes = layer.costs.deferred_bytes}};
-        for (const ParameterFacts& parameter : layer.parameters) {
-            if (!parameter.tied_to) measured.parameters += parameter.spec.shape.elements();
-        }
+        measured.parameters = owned_elements(layer);
         if (measured.parameters > 0) measured.update_s = times[i].update_s;
         table.push_back(std::move(measured));
     }
@@ -82,7 +82,9 @@ ExitCode profile_command(const ProfileOptions& options, int output) {
     const std::vector<TensorSpec> fields{{"tokens", row, DType::i32}, {"targets", row, DType::i32}};
     const engine::MeasuringConfig measuring{
         .fields = fields, .rows = config.microbatch_size, .token_limit = config.model.vocabulary};
-    expect_memory(static_cast<double>(engine::planned_measuring_bytes(network, measuring)),
+    const std::int64_t rounded_copies = config.precision == device::Precision::bf16 ? 2 : 0;
+    expect_memory(static_cast<double>(engine::planned_measuring_bytes(network, measuring) +
+                                      rounded_copies * model::largest_tensor(network)),
                   "measuring a layer needs", "take a smaller model or microbatch_size");
     const auto device = make_device(config);
     const SteadyClock clock;
@@ -118,9 +120,10 @@ meanwhile. One layer is in memory at a time, so the network may be larger than t
 
   --output FILE   the table is written there instead of printed
 
-The table is text and may be edited. A run takes it with the key `costs`: its layers are cut so that
-stages take equally long, and device=paced rehearses just these times. `rhizome-plan schedule
---costs FILE` says how long a step would take, for any layout.
+The table is text and may be edited. It fits every network with the same layers and sizes; that
+precision, device and threads are the same as well is left to you. A run takes it with the key
+`costs`: its layers are cut so that stages take equally long, and device=paced rehearses just these
+times. `rhizome-plan schedule --costs FILE` says how long a step would take, for any layout.
 
 example:
   rhizome profile --model.size gpt2 --microbatch_size 1 --device cpu --output gpt2.costs

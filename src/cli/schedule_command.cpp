@@ -224,8 +224,11 @@ Subject read_subject(const ScheduleOptions& options) {
     const Measured measured = read_costs(options);
     LayerTable table = table_of(options, measured, layers);
     if (static_cast<std::int32_t>(table.layers.size()) != layers) {
-        throw ConfigError{named + " (has " + std::to_string(layers) + " layers, --model.size=" +
-                          options.model_size + " has " + std::to_string(table.layers.size()) +
+        const std::string network = options.model_size.empty()
+                                        ? "--costs=" + shown(options.costs)
+                                        : "--model.size=" + options.model_size;
+        throw ConfigError{named + " (has " + std::to_string(layers) + " layers, " + network +
+                          " has " + std::to_string(table.layers.size()) +
                           "), name the network that it was made for"};
     }
     Costs costs = costs_of(options, measured, table);
@@ -305,8 +308,9 @@ std::string schedule_command(const ScheduleOptions& options) {
                                             subject.owners, {.messages_max = 0});
     if (fault) {
         if (options.file.empty()) ENSURE(false && "a generated schedule is without fault");
-        throw ConfigError{"--file=" + shown(options.file) + " (" + *fault +
-                          "), mend it; --owners and --model.size have to be what it was made with"};
+        throw ConfigError{
+            "--file=" + shown(options.file) + " (" + *fault +
+            "), mend it; --owners, --model.size and --costs have to be what it was made with"};
     }
     const auto run =
         schedule::dry_run(subject.schedule, subject.costs, {&subject.table, &subject.owners});

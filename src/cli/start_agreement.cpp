@@ -11,6 +11,15 @@ constexpr std::uint32_t flag_of(ExitCode code) {
     return std::uint32_t{1} << (1 + static_cast<std::uint32_t>(code));
 }
 
+/// What nobody has cleared.
+std::uint32_t agreed_flags(world::World& world, Nanoseconds patience, std::uint32_t flags) {
+    const world::Agreement agreement = world.agree(flags, world.clock().now() + patience);
+    if (agreement.status == CommStatus::ok) return agreement.flags;
+    throw UserError{ExitCode::peer_lost,
+                    "a worker was lost before the first step (it ended or did not answer), see "
+                    "what it said"};
+}
+
 }  // namespace
 
 void agree_to_start(world::World& world, Nanoseconds patience,
@@ -19,21 +28,31 @@ void agree_to_start(world::World& world, Nanoseconds patience,
     std::uint32_t flags = all_flags;
     if (problem) flags &= ~flag_of(problem->code());
     if (problem && first) flags &= ~first_member_is_well;
-    const world::Agreement agreement = world.agree(flags, world.clock().now() + patience);
-    if (agreement.status != CommStatus::ok) {
-        throw UserError{ExitCode::peer_lost,
-                        "a worker was lost before the first step (it ended or did not answer), see "
-                        "what it said"};
-    }
-    const bool first_is_well = (agreement.flags & first_member_is_well) != 0;
+    const std::uint32_t agreed = agreed_flags(world, patience, flags);
+    const bool first_is_well = (agreed & first_member_is_well) != 0;
     if (problem) {
         throw first || first_is_well ? *problem : UserError{problem->code(), ""};
     }
     for (std::uint32_t code = 0; code < 16; ++code) {
-        if ((agreement.flags & flag_of(static_cast<ExitCode>(code))) == 0) {
+        if ((agreed & flag_of(static_cast<ExitCode>(code))) == 0) {
             throw UserError{static_cast<ExitCode>(code), ""};
         }
     }
+}
+
+void agree_on(world::World& world, Nanoseconds patience, std::uint64_t number,
+              const UserError& if_not) {
+    constexpr std::uint32_t piece_bits = 15;
+    constexpr std::uint32_t piece_mask = (1U << piece_bits) - 1;
+    bool all_the_same = true;
+    for (std::uint32_t shift = 0; shift < 64; shift += piece_bits) {
+        // A bit that differs is cleared by one of them in the piece or in its complement.
+        const auto piece = static_cast<std::uint32_t>(number >> shift) & piece_mask;
+        const std::uint32_t flags = piece | (~piece & piece_mask) << piece_bits;
+        if (agreed_flags(world, patience, flags) != flags) all_the_same = false;
+    }
+    if (all_the_same) return;
+    throw UserError{if_not.code(), world::is_first(world) ? if_not.what() : ""};
 }
 
 }  // namespace rhizome::cli

@@ -2,6 +2,7 @@
 // whose node lacks a file. Either way it is said once, and all end with its exit code.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,6 +16,10 @@ namespace rhizome::cli {
 /// workers if anybody has something: with its text where nobody else says it, elsewhere without.
 void agree_to_start(world::World& world, Nanoseconds patience,
                     const std::optional<UserError>& problem);
+
+/// Throws `if_not` on all workers, with its text on the first, unless all have the same number.
+void agree_on(world::World& world, Nanoseconds patience, std::uint64_t number,
+              const UserError& if_not);
 
 /// Makes something that every worker needs, or throws as above.
 template <class Make>

@@ -1,5 +1,6 @@
 #include "cli/train_command.hpp"
 
+#include <cstring>
 #include <memory>
 
 #include "cli/memory_limit.hpp"
@@ -11,9 +12,11 @@
 #include "cli/start_agreement.hpp"
 #include "cli/timeline.hpp"
 #include "cli/values.hpp"
+#include "core/digest.hpp"
 #include "core/text.hpp"
 #include "engine/state_digest.hpp"
 #include "engine/train_loop.hpp"
+#include "schedule/draw.hpp"
 
 namespace rhizome::cli {
 namespace {
@@ -69,6 +72,19 @@ class Observers final : public engine::TrainObserver {
     std::vector<engine::TrainObserver*> all_;
 };
 
+std::uint64_t digest_of(const engine::RunPlan& plan) {
+    Digest digest;
+    digest.add_text(schedule::to_text(plan.step));
+    if (plan.evaluation) digest.add_text(schedule::to_text(*plan.evaluation));
+    for (const OwnedChunk& each : plan.owners.chunks) {
+        for (const WorkerId owner : each.owners) digest.add_text(std::to_string(owner.value()));
+    }
+    const auto bytes = digest.bytes();
+    std::uint64_t number = 0;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    return number;
+}
+
 /// The training of one worker, from its preparation to its exit code.
 class Training {
   public:
@@ -120,6 +136,9 @@ Training::Training(const TrainSettings& settings, world::World& world, const Log
     if (speaks_) write_all(output, to_text(config_) + "\n");
     prepared_ = agree_to_start(world, patience,
                                [&] { return std::make_unique<Preparation>(settings, world); });
+    agree_on(world, patience, digest_of(prepared_->plan),
+             ConfigError{"the layout (differs between ranks), give all of them the same pipelines, "
+                         "cut, style and owners, and one file of costs"});
     if (speaks_) {
         warn(settings_, *prepared_, log);
         write_all(output, summary(config_, *prepared_));

@@ -85,4 +85,12 @@ std::int64_t LayerTable::parameters() const {
     return count;
 }
 
+std::int64_t owned_elements(const LayerFacts& layer) {
+    std::int64_t elements = 0;
+    for (const ParameterFacts& parameter : layer.parameters) {
+        if (!parameter.tied_to) elements += parameter.spec.shape.elements();
+    }
+    return elements;
+}
+
 }  // namespace rhizome

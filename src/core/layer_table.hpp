@@ -58,6 +58,9 @@ struct LayerFacts {
     LayerCosts costs;
 };
 
+/// Elements of the parameters that the layer owns.
+[[nodiscard]] std::int64_t owned_elements(const LayerFacts& layer);
+
 /// A second use of an owned tensor.
 struct Tie {
     TensorRef owner;

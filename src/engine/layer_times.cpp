@@ -233,7 +233,7 @@ std::int64_t planned_measuring_bytes(const model::Network& network, const Measur
         most = std::max(most, sets * set + StageMemory::planned_bytes(network, layer, config.fields,
                                                                       config.rows, {1, 1}));
     }
-    return most + elsewhere_spec.bytes();
+    return most + elsewhere_spec.bytes() + model::largest_tensor(network);
 }
 
 std::vector<LayerTimes> measure_layers(device::Device& device, const model::Network& network,

@@ -56,20 +56,6 @@ Scalars scalars_of(const RunPlan& plan, const Parts& step_parts) {
                 std::max<std::int64_t>(1, static_cast<std::int64_t>(step_parts.chunks().size()))};
 }
 
-std::int64_t largest_tensor(const model::Network& network) {
-    std::int64_t bytes = 0;
-    for (std::int32_t i = 0; i < network.size(); ++i) {
-        const model::LayerSpec& spec = network.layer(LayerId{i}).spec();
-        for (const auto* specs : {&spec.writes, &spec.saved, &spec.deferred, &spec.scratch}) {
-            for (const TensorSpec& tensor : *specs) bytes = std::max(bytes, tensor.bytes());
-        }
-        for (const auto& parameter : spec.parameters) {
-            bytes = std::max(bytes, parameter.spec.bytes());
-        }
-    }
-    return bytes;
-}
-
 std::vector<std::int64_t> first_samples(std::int32_t rows, Microbatch microbatch) {
     std::vector<std::int64_t> samples;
     for (std::int32_t row = 0; row < rows; ++row) {
@@ -143,7 +129,7 @@ MemoryPlan Worker::plan_memory(const model::Network& network, std::span<const Te
             WorkerState::planned_bytes(network, layers_of(plan.shape, self), plan.owners, self) +
             ChunkExchange::planned_bytes(table, plan.shape, plan.owners, self,
                                          plan.step.programs[plan.shape.place_of(self)]),
-        .workspace = largest_tensor(network)};
+        .workspace = model::largest_tensor(network)};
     if (const auto id = plan.shape.pipeline_of(self)) {
         const PipelineShape& pipeline = plan.shape.pipelines[id->index()];
         const auto counts = counts_of(step_program(plan, self), evaluation_program(plan, self));

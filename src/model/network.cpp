@@ -109,4 +109,18 @@ void Network::fill_table() {
     }
 }
 
+std::int64_t largest_tensor(const Network& network) {
+    std::int64_t bytes = 0;
+    for (std::int32_t i = 0; i < network.size(); ++i) {
+        const LayerSpec& spec = network.layer(LayerId{i}).spec();
+        for (const auto* specs : {&spec.writes, &spec.saved, &spec.deferred, &spec.scratch}) {
+            for (const TensorSpec& tensor : *specs) bytes = std::max(bytes, tensor.bytes());
+        }
+        for (const auto& parameter : spec.parameters) {
+            bytes = std::max(bytes, parameter.spec.bytes());
+        }
+    }
+    return bytes;
+}
+
 }  // namespace rhizome::model

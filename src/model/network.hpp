@@ -54,4 +54,7 @@ class Network {
     std::map<WireValue, LayerId> last_reader_;
 };
 
+/// Bytes of the largest tensor that an operation of the network gets.
+[[nodiscard]] std::int64_t largest_tensor(const Network& network);
+
 }  // namespace rhizome::model

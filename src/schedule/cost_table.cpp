@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 
 #include "core/error.hpp"
@@ -15,8 +16,9 @@ constexpr std::array<std::string_view, 8> columns{
     "forward_s",  "backward_input_s", "backward_weight_s", "update_s",
     "parameters", "wire_bytes",       "saved_bytes",       "deferred_bytes"};
 constexpr std::size_t layers_max = 65536;
-constexpr double seconds_max = 1e9;
-constexpr std::int64_t count_max = std::int64_t{1} << 50;
+constexpr double seconds_min = 1e-9;
+constexpr double seconds_max = 1e5;
+constexpr std::int64_t count_max = std::int64_t{1} << 42;  // also of all layers together
 
 /// One line, taken apart.
 class Line {
@@ -41,8 +43,9 @@ class Line {
     double seconds(std::string_view column, bool may_be_zero) {
         const std::string_view text = word();
         const auto value = parse_number(text);
-        if (!value || *value > seconds_max || *value < 0 || (*value == 0 && !may_be_zero)) {
-            fail(wrong(column, text), "write seconds, as 0.0125");
+        const bool is_zero = value && *value == 0 && may_be_zero;
+        if (!value || (!is_zero && (*value < seconds_min || *value > seconds_max))) {
+            fail(wrong(column, text), "write seconds, from 1e-9 to 1e5");
         }
         return *value;
     }
@@ -84,14 +87,6 @@ MeasuredLayer layer_of(Line& line, std::string_view name) {
     return layer;
 }
 
-std::int64_t owned_parameters(const LayerFacts& layer) {
-    std::int64_t elements = 0;
-    for (const ParameterFacts& parameter : layer.parameters) {
-        if (!parameter.tied_to) elements += parameter.spec.shape.elements();
-    }
-    return elements;
-}
-
 }  // namespace
 
 std::string to_text(const CostTable& table, const std::vector<std::string>& notes) {
@@ -121,6 +116,9 @@ std::string to_text(const CostTable& table, const std::vector<std::string>& note
 
 CostTable parse_cost_table(std::string_view text) {
     CostTable table;
+    std::set<std::string> names;
+    std::int64_t parameters = 0;
+    std::int64_t bytes = 0;
     bool begun = false;
     for (std::size_t number = 1; !text.empty(); ++number) {
         const std::size_t end = std::min(text.find('\n'), text.size());
@@ -138,12 +136,21 @@ CostTable parse_cost_table(std::string_view text) {
             continue;
         }
         table.push_back(layer_of(line, word));
+        const MeasuredLayer& layer = table.back();
+        if (!names.insert(layer.name).second) {
+            line.fail("names `" + visible(layer.name) + "` a second time", "keep one");
+        }
+        parameters += layer.parameters;
+        bytes += layer.cost.wire_bytes + layer.cost.saved_bytes + layer.cost.deferred_bytes;
+        if (parameters > count_max || bytes > count_max) {
+            line.fail("the layers have more than 2^42 parameters or bytes", "take fewer");
+        }
         if (table.size() > layers_max) {
             line.fail("is the " + std::to_string(table.size()) + "th layer", "take fewer");
         }
     }
     if (table.empty()) {
-        throw ConfigError{"there are no layers, name a file that `rhizome profile` made"};
+        throw ConfigError{"the table (has no layers), name a file that `rhizome profile` made"};
     }
     return table;
 }
@@ -178,7 +185,7 @@ std::optional<std::string> find_misfit(const CostTable& table, const LayerTable&
                    ", in the network " + std::to_string(there);
         };
         const std::array<std::tuple<std::string_view, std::int64_t, std::int64_t>, 4> sizes{
-            {{columns[4], measured.parameters, owned_parameters(layer)},
+            {{columns[4], measured.parameters, owned_elements(layer)},
              {columns[5], measured.cost.wire_bytes, layer.costs.output_bytes},
              {columns[6], measured.cost.saved_bytes, layer.costs.saved_bytes},
              {columns[7], measured.cost.deferred_bytes, layer.costs.deferred_bytes}}};

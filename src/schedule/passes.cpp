@@ -73,6 +73,19 @@ Schedule with_wires(const Schedule& schedule, const Costs& costs) {
     Costs free_links = costs;
     free_links.link_latency_s = 0;
     free_links.link_bytes_per_s = 0;
+    // Of the longest part of a layer, what no sum of a schedule's times rounds away: everything has
+    // to end after it has begun.
+    constexpr double least_share = 1e-6;
+    double longest = 0;
+    for (const LayerCost& layer : free_links.layers) {
+        longest =
+            std::max({longest, layer.forward_s, layer.backward_input_s, layer.backward_weight_s});
+    }
+    for (LayerCost& layer : free_links.layers) {
+        for (double* part : {&layer.forward_s, &layer.backward_input_s, &layer.backward_weight_s}) {
+            *part = std::max(*part, least_share * longest);
+        }
+    }
     const auto run = dry_run_computation(schedule, free_links);
     ENSURE(run.has_value());
 

@@ -128,6 +128,16 @@ class Schedule(unittest.TestCase):
         self.refuse("--costs", str(file), "--flops_per_s", "1e9", parts=["--flops_per_s"])
         self.refuse("--costs", str(file), "--layers", "3", parts=["--layers"])
         self.refuse("--costs", str(self.folder), parts=["--costs"])
+        plan = self.folder / "schedule.txt"
+        plan.write_text(self.accept("--costs", str(file), "--pipelines", "2", "--show", "text"))
+        self.assertIn("without a fault", self.accept("--costs", str(file), "--file", str(plan)))
+        # What rounding loses beside the rest still comes after what it needs.
+        file.write_text("rhizome costs 1\na 1e5 1e5 1e5 0 10 1 1 1\n" +
+                        "".join(f"{name} 1e-9 1e-9 1e-9 0 10 1 1 1\n" for name in "bcd"))
+        for style in ["gpipe", "1f1b", "zb-h1", "zb-h2"]:
+            self.accept("--costs", str(file), "--style", style, "--pipelines", "2", "--cut", "0,1-3")
+            self.accept("--costs", str(file), "--style", style, "--pipelines", "4")
+        self.refuse("--costs", str(file), "--file", str(plan), parts=["--costs", "has 4"])
         file.write_text("rhizome costs 1\nfirst 1 2 3\n")
         self.refuse("--costs", str(file), parts=["line 2", "update_s"])
 

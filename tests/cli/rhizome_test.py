@@ -182,7 +182,8 @@ class Training(Rhizome):
 
     @plain_build_only
     def test_memory_is_as_planned(self):
-        for precision in ["fp32", "bf16"]:
+        before = 0
+        for precision in ["fp32", "bf16"]:  # which keeps two rounded factors besides
             with self.subTest(precision):
                 result = self.train(model__channels="512", precision=precision, steps="1", device="cpu")
                 self.assertEqual(result.returncode, 0, result.stderr)
@@ -192,6 +193,8 @@ class Training(Rhizome):
                 self.assertGreater(planned, 60)
                 runtime = 30  # of libraries and code, in megabytes
                 self.assertLess(abs(taken - planned), 0.1 * planned + runtime)
+                self.assertGreater(planned, before)
+                before = planned + 5
 
 
 class Profile(Rhizome):
@@ -226,6 +229,8 @@ class Profile(Rhizome):
         self.assert_refused(self.train(costs=table, microbatch_size="1"), 2, "costs", "wire_bytes", "rhizome profile")
         self.assert_refused(self.train(costs=self.file("text", b"no costs")), 2, "costs", "line 1")
         self.assert_refused(self.train(costs="nowhere"), 2, "costs=nowhere", "cannot be read")
+        os.mkfifo(f"{self.folder.name}/pipe")
+        self.assert_refused(self.train(costs=f"{self.folder.name}/pipe"), 2, "no ordinary file")
         self.assert_refused(self.profile("--device", "paced"), 2, "device=paced")
         self.assert_refused(self.profile("--output", "nowhere/costs"), 2, "--output")
         self.assert_refused(self.profile("--model.heads", "3"), 2, "model.heads")

@@ -139,5 +139,31 @@ TEST(AgreeToStart, LetsAFaultOfOursThrough) {
     EXPECT_THROW(std::rethrow_exception(outcomes.front().error), std::logic_error);
 }
 
+TEST(AgreeOn, TakesWhatIsTheSameEverywhereAndNothingElse) {
+    const auto ends = [](const std::vector<std::uint64_t>& numbers) {
+        std::vector<std::string> seen(numbers.size(), "gone");
+        const auto outcomes = world::run_fake_world(
+            {.workers = static_cast<std::int32_t>(numbers.size())}, [&](world::World& world) {
+                try {
+                    agree_on(world, patience, numbers[world.self().index()], bad_key);
+                    seen[world.self().index()] = "starts";
+                } catch (const UserError& error) {
+                    seen[world.self().index()] = text_of(error);
+                }
+            });
+        for (const auto& outcome : outcomes) {
+            if (outcome.error) std::rethrow_exception(outcome.error);
+        }
+        return seen;
+    };
+    const std::uint64_t number = 0x8123456789abcdef;
+    EXPECT_THAT(ends({number, number, number}), ElementsAre("starts", "starts", "starts"));
+    for (int bit = 0; bit < 64; ++bit) {
+        EXPECT_THAT(ends({number, number ^ std::uint64_t{1} << bit}),
+                    ElementsAre("2 no such key", "2 "))
+            << bit;
+    }
+}
+
 }  // namespace
 }  // namespace rhizome::cli

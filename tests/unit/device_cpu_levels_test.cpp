@@ -29,15 +29,16 @@ using Call = std::function<std::vector<Numbers>(const Kernels&)>;
 void expect_same_bits(const Call& call) {
     const auto levels = kernels_here();
     ASSERT_FALSE(levels.empty());
+    if (levels.size() == 1) GTEST_SKIP() << "there is one level here";
     const std::vector<Numbers> first = call(*levels.front());
-    for (const Kernels* level : levels) {
-        const std::vector<Numbers> found = call(*level);
+    for (std::size_t number = 1; number < levels.size(); ++number) {
+        const std::vector<Numbers> found = call(*levels[number]);
         ASSERT_EQ(found.size(), first.size());
         for (std::size_t i = 0; i < first.size(); ++i) {
             ASSERT_EQ(found[i].size(), first[i].size());
             EXPECT_EQ(
                 std::memcmp(found[i].data(), first[i].data(), first[i].size() * sizeof(float)), 0)
-                << "tensor " << i << " of level " << level - levels.front();
+                << "tensor " << i << " of level " << number;
         }
     }
 }

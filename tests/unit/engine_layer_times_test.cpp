@@ -58,11 +58,8 @@ TEST_P(LayerTimesOf, ADeviceAreThoseThatItTakes) {
         EXPECT_NEAR(times[i].forward_s, pace.layers[i].forward_s, looks_s) << i;
         EXPECT_NEAR(times[i].backward_input_s, pace.layers[i].backward_input_s, looks_s) << i;
         EXPECT_NEAR(times[i].backward_weight_s, pace.layers[i].backward_weight_s, looks_s) << i;
-        std::int64_t owned = 0;
-        for (const ParameterFacts& parameter : network.table().layers[i].parameters) {
-            if (!parameter.tied_to) owned += parameter.spec.shape.elements();
-        }
-        const double update_s = 1e-7 * static_cast<double>(owned);
+        const double update_s =
+            1e-7 * static_cast<double>(owned_elements(network.table().layers[i]));
         EXPECT_NEAR(times[i].update_s, update_s, 0.1 * update_s + 10 * looks_s) << i;
     }
 }
