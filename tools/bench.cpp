@@ -252,7 +252,7 @@ int main(int count, char** arguments) {
         std::perror(words[0].c_str());
         return 2;
     }
-    std::fputs(report.json(rhizome::device::make_reference_device(1)->fingerprint()).c_str(), file);
+    std::fputs(report.json(rhizome::device::make_cpu_device(1)->fingerprint()).c_str(), file);
     std::fclose(file);
     std::printf("written to %s\n", words[0].c_str());
     return 0;

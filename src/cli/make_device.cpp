@@ -10,4 +10,8 @@ std::unique_ptr<device::Device> make_device(const RunConfig& config) {
                                                        : std::move(device);
 }
 
+std::int64_t workspace_tensors(const RunConfig& config) {
+    return config.precision == device::Precision::bf16 ? 3 : 1;
+}
+
 }  // namespace rhizome::cli

@@ -12,4 +12,7 @@ namespace rhizome::cli {
 /// ConfigError.
 [[nodiscard]] std::unique_ptr<device::Device> make_device(const RunConfig& config);
 
+/// How many tensors of the largest size an operation of that device takes for itself (device.hpp).
+[[nodiscard]] std::int64_t workspace_tensors(const RunConfig& config);
+
 }  // namespace rhizome::cli

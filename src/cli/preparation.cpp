@@ -90,8 +90,7 @@ Preparation::Preparation(const TrainSettings& settings, world::World& world)
     if (settings.folder) {
         memory.held += engine::Snapshot::planned_bytes(network.table(), plan.owners, world.self());
     }
-    // The device keeps its rounded copies of two factors.
-    if (config.precision == device::Precision::bf16) memory.workspace *= 3;
+    memory.workspace *= workspace_tensors(config);
     // Before anything large is allocated: a kernel that runs out later kills without a word.
     check_memory(static_cast<double>(memory.total()) * settings.ranks_on_host,
                  settings.ranks_on_host, "");

@@ -15,13 +15,14 @@
 namespace rhizome::cli {
 namespace {
 
-schedule::CostTable table_of(const LayerTable& network,
-                             const std::vector<engine::LayerTimes>& times) {
+schedule::CostTable cost_table_of(const LayerTable& network,
+                                  const std::vector<engine::LayerTimes>& times) {
     schedule::CostTable table;
     for (std::size_t i = 0; i < times.size(); ++i) {
         const LayerFacts& layer = network.layers[i];
-        // A clock may be too coarse for what hardly does a thing, but no cost is nothing.
-        const auto seconds = [](double measured) { return std::max(measured, 1e-9); };
+        const auto seconds = [](double measured) {
+            return std::max(measured, schedule::least_seconds);
+        };
         schedule::MeasuredLayer measured{
             .name = layer.name,
             .cost = {.forward_s = seconds(times[i].forward_s),
@@ -31,7 +32,7 @@ schedule::CostTable table_of(const LayerTable& network,
                      .saved_bytes = layer.costs.saved_bytes,
                      .deferred_bytes = layer.costs.deferred_bytes}};
         measured.parameters = owned_elements(layer);
-        if (measured.parameters > 0) measured.update_s = times[i].update_s;
+        if (measured.parameters > 0) measured.update_s = seconds(times[i].update_s);
         table.push_back(std::move(measured));
     }
     return table;
@@ -82,14 +83,14 @@ ExitCode profile_command(const ProfileOptions& options, int output) {
     const std::vector<TensorSpec> fields{{"tokens", row, DType::i32}, {"targets", row, DType::i32}};
     const engine::MeasuringConfig measuring{
         .fields = fields, .rows = config.microbatch_size, .token_limit = config.model.vocabulary};
-    const std::int64_t rounded_copies = config.precision == device::Precision::bf16 ? 2 : 0;
-    expect_memory(static_cast<double>(engine::planned_measuring_bytes(network, measuring) +
-                                      rounded_copies * model::largest_tensor(network)),
-                  "measuring a layer needs", "take a smaller model or microbatch_size");
+    const std::int64_t workspace = workspace_tensors(config) * model::largest_tensor(network);
+    expect_memory(
+        static_cast<double>(engine::planned_measuring_bytes(network, measuring) + workspace),
+        "measuring a layer needs", "take a smaller model or microbatch_size");
     const auto device = make_device(config);
     const SteadyClock clock;
     const schedule::CostTable table =
-        table_of(network.table(), engine::measure_layers(*device, network, measuring, clock));
+        cost_table_of(network.table(), engine::measure_layers(*device, network, measuring, clock));
     const std::string subject = counted(network.size(), "layer") + ", " +
                                 to_short(static_cast<double>(network.table().parameters())) +
                                 " parameters, microbatches of " +

@@ -57,10 +57,10 @@ constexpr int sets = 4;
 const TensorSpec elsewhere_spec{"elsewhere", Shape{std::int64_t{16} << 20}, DType::f32};
 
 /// One layer with all that it works on.
-class Subject {
+class LayerAtWork {
   public:
-    Subject(device::Device& device, const model::Network& network, LayerId id,
-            const MeasuringConfig& config)
+    LayerAtWork(device::Device& device, const model::Network& network, LayerId id,
+                const MeasuringConfig& config)
         : network_{network},
           id_{id},
           stream_{device.make_stream()},
@@ -181,9 +181,9 @@ double median(std::vector<double> times) {
     return *middle;
 }
 
-LayerTimes measure(Subject& subject, const Clock& clock, double seconds) {
-    constexpr std::array parts{&Subject::forward, &Subject::backward_input,
-                               &Subject::backward_weight, &Subject::update};
+LayerTimes measure(LayerAtWork& subject, const Clock& clock, double seconds) {
+    constexpr std::array parts{&LayerAtWork::forward, &LayerAtWork::backward_input,
+                               &LayerAtWork::backward_weight, &LayerAtWork::update};
     std::array<std::vector<double>, parts.size()> times;
     const Nanoseconds end = clock.now() + to_nanoseconds(seconds);
     const auto wants_more = [&] {
@@ -233,7 +233,7 @@ std::int64_t planned_measuring_bytes(const model::Network& network, const Measur
         most = std::max(most, sets * set + StageMemory::planned_bytes(network, layer, config.fields,
                                                                       config.rows, {1, 1}));
     }
-    return most + elsewhere_spec.bytes() + model::largest_tensor(network);
+    return most + elsewhere_spec.bytes();
 }
 
 std::vector<LayerTimes> measure_layers(device::Device& device, const model::Network& network,
@@ -244,7 +244,7 @@ std::vector<LayerTimes> measure_layers(device::Device& device, const model::Netw
         const LayerId id{i};
         const std::string work = work_of(network, id);
         if (!known.contains(work)) {
-            Subject subject{device, network, id, config};
+            LayerAtWork subject{device, network, id, config};
             known[work] = measure(subject, clock, config.seconds);
         }
         all.push_back(known[work]);

@@ -27,7 +27,7 @@ struct MeasuringConfig {
     double seconds = 1;                  // for a layer, if that is enough for a few passes
 };
 
-/// Device memory that measuring takes at most.
+/// Device memory that measuring takes at most, besides the workspace of one operation.
 [[nodiscard]] std::int64_t planned_measuring_bytes(const model::Network& network,
                                                    const MeasuringConfig& config);
 

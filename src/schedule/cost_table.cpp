@@ -16,7 +16,6 @@ constexpr std::array<std::string_view, 8> columns{
     "forward_s",  "backward_input_s", "backward_weight_s", "update_s",
     "parameters", "wire_bytes",       "saved_bytes",       "deferred_bytes"};
 constexpr std::size_t layers_max = 65536;
-constexpr double seconds_min = 1e-9;
 constexpr double seconds_max = 1e5;
 constexpr std::int64_t count_max = std::int64_t{1} << 42;  // also of all layers together
 
@@ -44,7 +43,7 @@ class Line {
         const std::string_view text = word();
         const auto value = parse_number(text);
         const bool is_zero = value && *value == 0 && may_be_zero;
-        if (!value || (!is_zero && (*value < seconds_min || *value > seconds_max))) {
+        if (!value || (!is_zero && (*value < least_seconds || *value > seconds_max))) {
             fail(wrong(column, text), "write seconds, from 1e-9 to 1e5");
         }
         return *value;

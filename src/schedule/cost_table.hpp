@@ -2,12 +2,12 @@
 // nothing. After the first line comes one per layer, in the order of the network:
 //
 //   rhizome costs 1
-//   #     name  forward_s  backward_input_s  backward_weight_s  update_s  parameters  wire_bytes
-//   ... embedding   0.0012     1e-07             0.0009             0.051     39383808    3145728
-//   ...
+//   embedding 0.0012 1e-07 0.0009 0.051 39383808 3145728 0 3145728
 //
-// Seconds and bytes are those of LayerCost; an update is that of all parameters that the layer
-// owns, once per step. What is written is read back as it was.
+// which are its name, forward_s, backward_input_s, backward_weight_s, update_s, parameters,
+// wire_bytes, saved_bytes and deferred_bytes. Seconds and bytes are those of LayerCost; an update
+// is that of all parameters that the layer owns, once per step. What is written is read back as it
+// was.
 #pragma once
 
 #include <optional>
@@ -18,6 +18,9 @@
 #include "schedule/costs.hpp"
 
 namespace rhizome::schedule {
+
+/// Seconds that something takes are no fewer: a clock may be too coarse, but no cost is nothing.
+inline constexpr double least_seconds = 1e-9;
 
 struct MeasuredLayer {
     std::string name;

@@ -51,6 +51,23 @@ void add_parts(Schedule& schedule, const std::vector<WorkerId>& senders) {
     }
 }
 
+/// Everything has to end after it has begun, also what is so short that the sums of a schedule's
+/// times would round it away.
+Costs without_vanishing(Costs costs) {
+    constexpr double least_share = 1e-6;  // of the longest part of a layer
+    double longest = 0;
+    for (const LayerCost& layer : costs.layers) {
+        longest =
+            std::max({longest, layer.forward_s, layer.backward_input_s, layer.backward_weight_s});
+    }
+    for (LayerCost& layer : costs.layers) {
+        for (double* part : {&layer.forward_s, &layer.backward_input_s, &layer.backward_weight_s}) {
+            *part = std::max(*part, least_share * longest);
+        }
+    }
+    return costs;
+}
+
 }  // namespace
 
 Schedule with_recomputation(const Schedule& schedule) {
@@ -70,22 +87,9 @@ Schedule with_recomputation(const Schedule& schedule) {
 
 Schedule with_wires(const Schedule& schedule, const Costs& costs) {
     // Links cost nothing here: a message then has one place in the order, not two.
-    Costs free_links = costs;
+    Costs free_links = without_vanishing(costs);
     free_links.link_latency_s = 0;
     free_links.link_bytes_per_s = 0;
-    // Of the longest part of a layer, what no sum of a schedule's times rounds away: everything has
-    // to end after it has begun.
-    constexpr double least_share = 1e-6;
-    double longest = 0;
-    for (const LayerCost& layer : free_links.layers) {
-        longest =
-            std::max({longest, layer.forward_s, layer.backward_input_s, layer.backward_weight_s});
-    }
-    for (LayerCost& layer : free_links.layers) {
-        for (double* part : {&layer.forward_s, &layer.backward_input_s, &layer.backward_weight_s}) {
-            *part = std::max(*part, least_share * longest);
-        }
-    }
     const auto run = dry_run_computation(schedule, free_links);
     ENSURE(run.has_value());
 

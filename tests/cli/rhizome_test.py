@@ -213,7 +213,7 @@ class Profile(Rhizome):
             self.assertEqual(len(row), 9)
             self.assertTrue(all(float(cost) > 0 for cost in row[1:4]), row)
 
-    def test_a_run_is_cut_by_it(self):
+    def test_a_run_takes_it(self):
         table = f"{self.folder.name}/costs"
         result = self.profile("--output", table)
         self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
+#include "core/text.hpp"
+
 // libFuzzer's name for it. Returns 0.
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -28,5 +31,13 @@ enum class Outcome : std::uint8_t { accepted, refused };
 /// To be called once for each input. The driver counts, since a target that refuses everything (or
 /// nothing) tests little.
 void note(Outcome outcome);
+
+/// Notes that an input was refused, which has to be in the form of the house.
+inline void note_refusal(const UserError& error) {
+    const std::string message = error.what();
+    ENSURE(visible(message) == message);
+    ENSURE(message.find(" (") != std::string::npos && message.find("), ") != std::string::npos);
+    note(Outcome::refused);
+}
 
 }  // namespace rhizome::fuzz

@@ -6,6 +6,8 @@
 
 #include "model/gpt.hpp"
 #include "schedule/check.hpp"
+#include "schedule/cost_table.hpp"
+#include "unit/data_temp_folder.hpp"
 
 namespace rhizome::cli {
 namespace {
@@ -90,6 +92,32 @@ TEST(MakeLayout, CutsByMeasuredCosts) {
     costs.layers[0].forward_s = 1;
     costs.layers[6].forward_s = 100;
     EXPECT_EQ(first_stage(), (LayerRange{0, 6}));
+}
+
+TEST(MakeLayout, CutsByTheCostsOfAFile) {
+    const data::TempFolder folder;
+    RunConfig config = small_config();
+    config.depths = {2};
+    config.pace.link_latency_s = 0.5;
+    config.pace.link_bytes_per_s = 7;
+    const LayerTable table = table_of(config);
+    for (const std::size_t slow : {std::size_t{0}, std::size_t{6}}) {
+        schedule::CostTable measured;
+        for (const LayerFacts& layer : table.layers) {
+            const double seconds = measured.size() == slow ? 100 : 1;
+            measured.push_back({.name = layer.name,
+                                .cost = {seconds, seconds, seconds, layer.costs.output_bytes,
+                                         layer.costs.saved_bytes, layer.costs.deferred_bytes},
+                                .parameters = owned_elements(layer)});
+        }
+        config.costs = folder.write("costs", schedule::to_text(measured, {}));
+        const schedule::Costs costs = costs_of(config, table);
+        EXPECT_EQ(costs.layers, schedule::costs_of(measured).layers);
+        EXPECT_EQ(costs.link_latency_s, 0.5);
+        EXPECT_EQ(costs.link_bytes_per_s, 7);
+        const RunShape shape = plan_of(config, 2).shape;
+        EXPECT_EQ(shape.pipelines[0].stages[0].layers.last, slow == 0 ? 1 : 6);
+    }
 }
 
 TEST(MakeLayout, TakesACutByHandForEveryPipeline) {

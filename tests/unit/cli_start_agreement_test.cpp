@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "world/fake_world.hpp"
 
 namespace rhizome::cli {
@@ -23,15 +25,14 @@ std::string text_of(const UserError& error) {
     return std::to_string(static_cast<int>(error.code())) + " " + error.what();
 }
 
-/// What each worker throws: code and text, or "starts".
-std::vector<std::string> ends_of(const Problems& problems,
-                                 const std::vector<world::FakeKill>& kills = {}) {
-    std::vector<std::string> ends(problems.size(), "gone");
-    const auto outcomes = world::run_fake_world(
-        {.workers = static_cast<std::int32_t>(problems.size()), .kills = kills},
-        [&](world::World& world) {
+/// What each worker throws in a beginning: code and text, or "starts".
+std::vector<std::string> ends_of(std::int32_t workers, const std::vector<world::FakeKill>& kills,
+                                 const std::function<void(world::World&)>& begin) {
+    std::vector<std::string> ends(static_cast<std::size_t>(workers), "gone");
+    const auto outcomes =
+        world::run_fake_world({.workers = workers, .kills = kills}, [&](world::World& world) {
             try {
-                agree_to_start(world, patience, problems[world.self().index()]);
+                begin(world);
                 ends[world.self().index()] = "starts";
             } catch (const UserError& error) {
                 ends[world.self().index()] = text_of(error);
@@ -41,6 +42,13 @@ std::vector<std::string> ends_of(const Problems& problems,
         if (outcome.error) std::rethrow_exception(outcome.error);
     }
     return ends;
+}
+
+std::vector<std::string> ends_of(const Problems& problems,
+                                 const std::vector<world::FakeKill>& kills = {}) {
+    return ends_of(static_cast<std::int32_t>(problems.size()), kills, [&](world::World& world) {
+        agree_to_start(world, patience, problems[world.self().index()]);
+    });
 }
 
 TEST(AgreeToStart, LetsAllStartWhenNobodyHasAProblem) {
@@ -141,20 +149,9 @@ TEST(AgreeToStart, LetsAFaultOfOursThrough) {
 
 TEST(AgreeOn, TakesWhatIsTheSameEverywhereAndNothingElse) {
     const auto ends = [](const std::vector<std::uint64_t>& numbers) {
-        std::vector<std::string> seen(numbers.size(), "gone");
-        const auto outcomes = world::run_fake_world(
-            {.workers = static_cast<std::int32_t>(numbers.size())}, [&](world::World& world) {
-                try {
-                    agree_on(world, patience, numbers[world.self().index()], bad_key);
-                    seen[world.self().index()] = "starts";
-                } catch (const UserError& error) {
-                    seen[world.self().index()] = text_of(error);
-                }
-            });
-        for (const auto& outcome : outcomes) {
-            if (outcome.error) std::rethrow_exception(outcome.error);
-        }
-        return seen;
+        return ends_of(static_cast<std::int32_t>(numbers.size()), {}, [&](world::World& world) {
+            agree_on(world, patience, numbers[world.self().index()], bad_key);
+        });
     };
     const std::uint64_t number = 0x8123456789abcdef;
     EXPECT_THAT(ends({number, number, number}), ElementsAre("starts", "starts", "starts"));
