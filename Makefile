@@ -43,7 +43,7 @@ analyze: setup ## clang's path-sensitive analyzer over the sources, some minutes
 format:   ## lay out every source file
 	@tools/tidy --only format --fix
 
-bench: release ## measure: how fast, next to the limits of this machine
+bench: setup release ## measure: how fast, next to the limits of this machine
 	@cmake --build --preset release --parallel $(jobs) --target rhizome-bench bench-engine
 	@build/release/rhizome-bench build/bench.json
 	@build/release/run-bench-engine build/bench.json
