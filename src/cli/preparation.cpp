@@ -85,7 +85,7 @@ Preparation::Preparation(const TrainSettings& settings, world::World& world)
       costs{costs_of(settings.config, network.table())},
       plan{plan_of(network, costs, datasets, settings, world)} {
     const RunConfig& config = settings.config;
-    memory = engine::Worker::plan_memory(network, datasets.train->fields(), plan, world.self(),
+    memory = engine::Assignment::plan_memory(network, datasets.train->fields(), plan, world.self(),
                                          config.microbatch_size);
     if (settings.folder) {
         memory.held += engine::Snapshot::planned_bytes(network.table(), plan.owners, world.self());

@@ -1,6 +1,5 @@
 // Typed indices. Kinds do not mix: a lane is not a microbatch and, after a loss, a rank is not a
-// stage; passing one for the other is the bug this file exists to prevent. Further kinds (rank,
-// epoch) join with the rooms that need them.
+// stage; passing one for the other is the bug this file exists to prevent.
 #pragma once
 
 #include <compare>
@@ -32,6 +31,7 @@ using Step = Id<struct StepTag>;              // optimizer steps since the start
 using WorkerId = Id<struct WorkerTag>;        // one process, for life; never given out twice
 using PipelineId = Id<struct PipelineTag>;    // one copy of the network in today's shape
 using StageId = Id<struct StageTag>;          // place in a pipeline; void after the next re-cut
+using Epoch = Id<struct EpochTag>;            // membership of a run, counted by its changes
 
 static_assert(sizeof(Lane) == sizeof(std::int32_t));  // travels as a plain int32
 static_assert(!std::is_convertible_v<Lane, Microbatch>);

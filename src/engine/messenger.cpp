@@ -164,6 +164,28 @@ CommStatus Messenger::wait_until_sent(const std::int32_t& in_flight) {
     return wait_for([&] { return in_flight == 0; }, nullptr, {Awaited::buffer});
 }
 
+CommStatus Messenger::settle(Nanoseconds deadline) {
+    std::vector<world::Ticket> under_way;
+    for (const Outgoing& message : leaving_) {
+        under_way.insert(under_way.end(), message.tickets.begin(), message.tickets.end());
+    }
+    for (const Incoming& message : receipts_) {
+        under_way.insert(under_way.end(), message.tickets.begin(), message.tickets.end());
+    }
+    waiting_.clear();
+    leaving_.clear();
+    receipts_.clear();
+    free_receipts_.clear();
+    receiving_ = 0;
+    while (true) {
+        std::erase_if(under_way,
+                      [this](world::Ticket ticket) { return world_.poll(ticket).has_value(); });
+        if (under_way.empty()) return CommStatus::ok;
+        if (world_.clock().now() >= deadline) return CommStatus::timed_out;
+        world_.rest(deadline);
+    }
+}
+
 CommStatus Messenger::drain() {
     return wait_for([&] { return waiting_.empty() && leaving_.empty(); }, nullptr,
                     {Awaited::sends});

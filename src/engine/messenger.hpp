@@ -2,7 +2,7 @@
 // its data; a receive says that there is room, and whoever needs the data waits for them.
 //
 // Every wait moves messages along, ends with the first status that is not ok, and has a deadline.
-// Invariant: once a status was not ok, every later call gives that status.
+// Invariant: once a status was not ok, every later call gives that status, until the next epoch.
 #pragma once
 
 #include <deque>
@@ -23,6 +23,7 @@ class Messenger {
         : world_{world}, patience_{patience}, recorder_{recorder} {}
 
     [[nodiscard]] world::World& world() { return world_; }
+    [[nodiscard]] const world::World& world() const { return world_; }
     [[nodiscard]] Nanoseconds deadline() const { return world_.clock().now() + patience_; }
 
     /// Sends the tensors, one after the other, once `ready` has happened. `in_flight`, if any, is
@@ -44,6 +45,12 @@ class Messenger {
     void move_along();
     /// Waits until everything that was sent has left.
     [[nodiscard]] CommStatus drain();
+
+    /// After the epoch has been revoked: forgets what has not left and waits until nothing is under
+    /// way any more. Counters given to send() are not touched.
+    [[nodiscard]] CommStatus settle(Nanoseconds deadline);
+    /// Begins anew, after that, in another epoch.
+    void begin_epoch() { status_ = CommStatus::ok; }
 
     [[nodiscard]] std::int64_t bytes_sent() const { return bytes_sent_; }
 

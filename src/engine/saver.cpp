@@ -17,9 +17,13 @@ Saver::Saver(Worker& worker, const LayerTable& table, Background& background, Sa
       table_{state::stored_table_of(table)},
       background_{background},
       config_{std::move(config)},
-      snapshot_{std::make_shared<Snapshot>(worker.state(), worker.plan().owners,
-                                           worker.messenger().world().self(), table_)},
+      snapshot_{make_snapshot()},
       saved_{saved} {}
+
+std::shared_ptr<Snapshot> Saver::make_snapshot() {
+    return std::make_shared<Snapshot>(worker_.state(), worker_.plan().owners,
+                                      worker_.messenger().world().self(), table_);
+}
 
 bool Saver::is_first() { return world::is_first(worker_.messenger().world()); }
 
@@ -147,6 +151,21 @@ void Saver::fail() {
             return;
         }
     });
+}
+
+Saver::Notes Saver::notes() const {
+    const bool under_way = phase_ != Phase::rest && phase_ != Phase::abandoning;
+    return {.saved = saved_, .wanted = wanted_ || under_way};
+}
+
+void Saver::begin_epoch(const Notes& of_all) {
+    saved_ = of_all.saved;
+    wanted_ = of_all.wanted;
+    // Work in the background may still use the old ones.
+    snapshot_ = make_snapshot();
+    outcome_ = std::make_shared<Outcome>();
+    phase_ = Phase::abandoning;  // until nobody has anything under way
+    steps_ = -1;
 }
 
 CommStatus Saver::finish(std::int32_t steps) {

@@ -63,6 +63,16 @@ class Saver {
     /// workers must call it. Waits as long as the worker's patience for every phase, at most.
     [[nodiscard]] CommStatus finish(std::int32_t steps);
 
+    /// What survivors of a loss tell each other, and all go on with.
+    struct Notes {
+        std::optional<std::int32_t> saved{};  // the newest state that is known to be there
+        bool wanted = false;                  // a save was under way, or due
+    };
+    [[nodiscard]] Notes notes() const;
+    /// The worker has a new assignment, and some who had a share in a save may be gone: what was
+    /// under way is given up, and begins anew between two steps.
+    void begin_epoch(const Notes& of_all);
+
     /// The newest state that is there.
     [[nodiscard]] std::optional<std::int32_t> saved_steps() const { return saved_; }
 
@@ -78,6 +88,7 @@ class Saver {
     };
 
     [[nodiscard]] bool is_first();
+    [[nodiscard]] std::shared_ptr<Snapshot> make_snapshot();
     [[nodiscard]] CommStatus begin(std::int32_t steps);
     void advance(Votes all);
     void fail();

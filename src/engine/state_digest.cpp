@@ -63,36 +63,55 @@ std::string digest_of(std::span<const ChunkDigest> chunks) {
     return digest.hex();
 }
 
-DigestEnd gather_digests(Worker& worker, const LayerTable& table) {
+namespace {
+
+/// All of them, on the first member. Messages end in `texts`, which must outlive them.
+CommStatus gather(Worker& worker, const LayerTable& table, std::vector<std::string>& texts,
+                  std::vector<ChunkDigest>& all) {
     const OwnershipMap& owners = worker.plan().owners;
     Messenger& messenger = worker.messenger();
     const WorkerId self = messenger.world().self();
     const WorkerId reader = messenger.world().members().front();
-    std::string mine = digests_made_here(worker, self);
+    std::string& mine = texts.emplace_back(digests_made_here(worker, self));
     if (self != reader) {
         if (!mine.empty()) {
             const device::Tensor message = tensor_of(mine);
             messenger.send(reader, tag, std::span{&message, 1}, worker.stream().record(), nullptr);
         }
-        return {messenger.drain(), {}};
+        return messenger.drain();
     }
-    std::vector<ChunkDigest> all(owners.chunks.size());
+    all.resize(owners.chunks.size());
     for (const WorkerId sender : messenger.world().members()) {
         const std::vector<std::size_t> places = chunks_of(owners, sender);
         if (places.empty()) continue;
-        std::string digests = sender == self ? mine : std::string(places.size() * hex_digits, ' ');
         if (sender != self) {
-            const device::Tensor message = tensor_of(digests);
+            std::string& text = texts.emplace_back(places.size() * hex_digits, ' ');
+            const device::Tensor message = tensor_of(text);
             const CommStatus status =
                 messenger.wait(messenger.receive(sender, tag, std::span{&message, 1}));
-            if (status != CommStatus::ok) return {status, {}};
+            if (status != CommStatus::ok) return status;
         }
+        const std::string& digests = sender == self ? mine : texts.back();
         for (std::size_t i = 0; i < places.size(); ++i) {
             all[places[i]] = {chunk_name(table, owners.chunks[places[i]].chunk),
                               digests.substr(i * hex_digits, hex_digits)};
         }
     }
-    return {CommStatus::ok, std::move(all)};
+    return CommStatus::ok;
+}
+
+}  // namespace
+
+DigestEnd gather_digests(Worker& worker, const LayerTable& table) {
+    std::vector<std::string> texts;
+    texts.reserve(worker.messenger().world().members().size() + 1);
+    DigestEnd end{CommStatus::ok, {}};
+    end.status = gather(worker, table, texts, end.chunks);
+    if (end.status != CommStatus::ok) {
+        (void)worker.abandon();
+        end.chunks.clear();
+    }
+    return end;
 }
 
 }  // namespace rhizome::engine

@@ -1,67 +1,152 @@
 #include "engine/train_loop.hpp"
 
+#include <algorithm>
+
 namespace rhizome::engine {
 namespace {
-
-CommStatus evaluate(Worker& worker, std::int32_t steps_done, TrainObserver& observer) {
-    if (!worker.plan().evaluation) return CommStatus::ok;
-    const auto [status, loss] = worker.evaluate();
-    if (status == CommStatus::ok) observer.on_evaluation(steps_done, loss);
-    return status;
-}
 
 bool is_due(std::int32_t interval, std::int32_t steps) {
     return interval > 0 && steps % interval == 0;
 }
 
-/// Of the run's last step. What is not finite is not saved.
-CommStatus end(Worker& worker, const TrainLoopConfig& config, std::int32_t steps) {
-    const CommStatus status = worker.expect_finite_parameters();
-    if (status != CommStatus::ok || config.saver == nullptr) return status;
-    return config.saver->finish(steps);
-}
+/// What workers tell each other after a loss, for one may have come further than another.
+struct Notes {
+    std::int32_t tended;  // after so many steps everything due was done
+    Saver::Notes saver{};
 
-CommStatus save(const TrainLoopConfig& config, std::int32_t steps, Votes all) {
-    if (config.saver == nullptr) return CommStatus::ok;
-    const auto due = is_due(config.save_interval, steps) ? Saver::Due::yes : Saver::Due::no;
-    return config.saver->between_steps(steps, all, due);
-}
-
-Votes votes_of(const TrainLoopConfig& config) {
-    Votes votes = vote::all;
-    if (config.stop_asked()) votes &= ~vote::go_on;
-    if (config.save_asked()) votes &= ~vote::no_save;
-    if (config.saver != nullptr) votes &= config.saver->votes();
-    return votes;
-}
-
-TrainEnd run(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer) {
-    for (std::int32_t step = config.first_step; step < config.steps; ++step) {
-        const StepEnd step_end = worker.run_step(Step{step}, votes_of(config));
-        if (step_end.status != CommStatus::ok) return {step_end.status, step, false};
-        observer.on_step(step_end.result);
-        const std::int32_t done = step + 1;
-        const bool last = done == config.steps;
-        if ((step_end.votes & vote::go_on) == 0 && !last) {
-            return {end(worker, config, done), done, true};
-        }
-        CommStatus status = last ? CommStatus::ok : save(config, done, step_end.votes);
-        if (status != CommStatus::ok) return {status, done, false};
-        if (last || is_due(config.evaluate_interval, done)) {
-            status = evaluate(worker, done, observer);
-        }
-        if (status != CommStatus::ok) return {status, done, false};
+    [[nodiscard]] std::vector<std::int32_t> numbers() const {
+        return {tended, saver.saved.value_or(-1), saver.wanted ? 1 : 0};
     }
-    return {end(worker, config, config.steps), config.steps, false};
-}
+    /// What all go on with.
+    [[nodiscard]] static Notes of_all(const std::vector<recover::Report>& reports) {
+        Notes all{.tended = reports.front().notes[0]};
+        for (const recover::Report& report : reports) {
+            all.tended = std::min(all.tended, report.notes[0]);
+            if (report.notes[1] >= 0) {
+                all.saver.saved = std::max(all.saver.saved.value_or(0), report.notes[1]);
+            }
+            all.saver.wanted = all.saver.wanted || report.notes[2] != 0;
+        }
+        return all;
+    }
+};
+
+class Loop {
+  public:
+    Loop(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer,
+         const std::function<CommStatus()>& last)
+        : worker_{worker},
+          config_{config},
+          observer_{observer},
+          last_{last},
+          done_{config.first_step},
+          tended_{config.first_step} {}
+
+    [[nodiscard]] TrainEnd run() {
+        bool ended = false;
+        while (!ended) {
+            CommStatus status = CommStatus::ok;
+            if (tended_ < done_) {
+                status = tend();
+            } else if (stopped_ || done_ >= config_.steps) {
+                status = end();
+                ended = status == CommStatus::ok;
+            } else {
+                status = step();
+            }
+            if (status != CommStatus::ok) status = go_on_after(status);
+            if (status != CommStatus::ok) return {status, done_, false};
+        }
+        return {CommStatus::ok, done_, stopped_};
+    }
+
+  private:
+    [[nodiscard]] CommStatus step() {
+        const StepEnd end = worker_.run_step(Step{done_}, votes());
+        if (end.status == CommStatus::ok || end.committed) {
+            observer_.on_step(end.result);
+            ++done_;
+            votes_ = end.votes;
+            stopped_ = (votes_ & vote::go_on) == 0 && done_ < config_.steps;
+        }
+        return end.status;
+    }
+
+    /// What is due after the last step.
+    [[nodiscard]] CommStatus tend() {
+        const bool last = done_ >= config_.steps || stopped_;
+        CommStatus status = last ? CommStatus::ok : save();
+        const bool evaluates = done_ >= config_.steps || is_due(config_.evaluate_interval, done_);
+        if (status == CommStatus::ok && evaluates && !stopped_) status = evaluate();
+        if (status == CommStatus::ok) tended_ = done_;
+        return status;
+    }
+
+    [[nodiscard]] CommStatus evaluate() {
+        if (!worker_.plan().evaluation) return CommStatus::ok;
+        const auto [status, loss] = worker_.evaluate();
+        if (status == CommStatus::ok) observer_.on_evaluation(done_, loss);
+        return status;
+    }
+
+    [[nodiscard]] CommStatus save() {
+        if (config_.saver == nullptr) return CommStatus::ok;
+        const auto due =
+            is_due(config_.save_interval, done_) ? Saver::Due::yes : Saver::Due::no;
+        return config_.saver->between_steps(done_, votes_, due);
+    }
+
+    /// Of the run. What is not finite is not saved.
+    [[nodiscard]] CommStatus end() {
+        CommStatus status = worker_.expect_finite_parameters();
+        if (status == CommStatus::ok && config_.saver != nullptr) {
+            status = config_.saver->finish(done_);
+        }
+        return status == CommStatus::ok ? last_() : status;
+    }
+
+    [[nodiscard]] CommStatus go_on_after(CommStatus status) {
+        if (config_.repair == nullptr) return status;
+        Notes notes{.tended = tended_};
+        if (config_.saver != nullptr) notes.saver = config_.saver->notes();
+        const RepairEnd repaired = repair(worker_, *config_.repair, status, notes.numbers());
+        if (repaired.status != CommStatus::ok) return status;
+        notes = Notes::of_all(repaired.reports);
+        done_ = worker_.committed_steps();
+        // After an older state was loaded, what was due before it has been done.
+        tended_ = std::min(done_, notes.tended);
+        if (repaired.record.rung == recover::Rung::state_file) tended_ = done_;
+        if (config_.saver != nullptr) config_.saver->begin_epoch(notes.saver);
+        observer_.on_repair(repaired.record);
+        return CommStatus::ok;
+    }
+
+    [[nodiscard]] Votes votes() const {
+        Votes votes = vote::all;
+        if (config_.stop_asked()) votes &= ~vote::go_on;
+        if (config_.save_asked()) votes &= ~vote::no_save;
+        if (config_.saver != nullptr) votes &= config_.saver->votes();
+        return votes;
+    }
+
+    Worker& worker_;
+    const TrainLoopConfig& config_;
+    TrainObserver& observer_;
+    const std::function<CommStatus()>& last_;
+    std::int32_t done_;    // steps
+    std::int32_t tended_;  // after so many steps everything due was done
+    Votes votes_ = vote::all;  // of all, in the last step's agreement
+    bool stopped_ = false;     // by somebody's wish, before the last step
+};
 
 }  // namespace
 
-TrainEnd train(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer) {
-    const TrainEnd end = run(worker, config, observer);
+TrainEnd train(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer,
+               const std::function<CommStatus()>& last) {
+    const TrainEnd end = Loop{worker, config, observer, last}.run();
     if (end.status != CommStatus::ok) {
         config.on_loss(end.status, end.steps_done);
-        worker.abandon();
+        (void)worker.abandon();
     }
     return end;
 }

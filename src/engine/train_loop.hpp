@@ -1,8 +1,11 @@
-// Steps, with evaluation in between. Whoever wants to see or print what happens gives an observer.
+// Steps, with what is due between them: saves and evaluations. After a loss the run is repaired and
+// goes on where all survivors are. Whoever wants to see or print what happens gives an observer.
 #pragma once
 
 #include <functional>
+#include <optional>
 
+#include "engine/repair.hpp"
 #include "engine/saver.hpp"
 #include "engine/worker.hpp"
 
@@ -18,7 +21,9 @@ struct TrainLoopConfig {
     std::function<bool()> stop_asked = [] { return false; };
     /// Likewise. If anybody's says yes, the state after that step is saved.
     std::function<bool()> save_asked = [] { return false; };
-    /// Told of a status that is not ok before the others are: whoever saw it first knows best.
+    /// How losses are repaired; null: the first one ends the run.
+    const RepairConfig* repair = nullptr;
+    /// Told of the end of the run by a status that is not ok.
     std::function<void(CommStatus status, std::int32_t steps_done)> on_loss = [](CommStatus,
                                                                                  std::int32_t) {};
 };
@@ -28,7 +33,10 @@ class TrainObserver {
     virtual ~TrainObserver() = default;
     virtual void on_step(const StepResult& result) = 0;
     /// `steps` were done before it.
+    /// After a loss it may be told a second time, with the same numbers.
     virtual void on_evaluation(std::int32_t steps, double loss) = 0;
+    /// The worker is in a new epoch.
+    virtual void on_repair(const RepairRecord& /*record*/) {}
 };
 
 struct TrainEnd {
@@ -38,9 +46,12 @@ struct TrainEnd {
 };
 
 /// Trains from the worker's state on; all workers of a run call it with the same numbers. The state
-/// at the end is saved. On a status that is not ok the worker has abandoned the epoch. Throws
-/// DivergedError.
-[[nodiscard]] TrainEnd train(Worker& worker, const TrainLoopConfig& config,
-                             TrainObserver& observer);
+/// at the end is saved. `last` is what all still have to do together after it; if it is interrupted
+/// by a loss it begins again. On a status that is not ok the worker has abandoned the epoch and can
+/// only leave. Throws DivergedError.
+[[nodiscard]] TrainEnd train(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer,
+                             const std::function<CommStatus()>& last = [] {
+                                 return CommStatus::ok;
+                             });
 
 }  // namespace rhizome::engine

@@ -4,7 +4,8 @@
 //
 // A lost peer, a revoked epoch or a missed deadline comes back as a status. What this worker owns
 // is then the state after committed_steps() steps, on which all who live agree; parameters that it
-// only holds may be older. The worker must not be used again.
+// only holds may be older. It can be used again once it has a new assignment in a new epoch
+// (engine/repair.hpp).
 #pragma once
 
 #include <functional>
@@ -15,20 +16,23 @@
 
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
-#include "engine/chunk_exchange.hpp"
+#include "engine/assignment.hpp"
 #include "engine/messenger.hpp"
-#include "engine/parts.hpp"
-#include "engine/program.hpp"
 #include "engine/recorder.hpp"
 #include "engine/run_plan.hpp"
-#include "engine/stage.hpp"
 #include "engine/step_result.hpp"
 #include "engine/turn.hpp"
 #include "engine/votes.hpp"
-#include "engine/worker_state.hpp"
+#include "recover/survey.hpp"
 #include "world/world.hpp"
 
 namespace rhizome::engine {
+
+/// What a worker's next assignment has in it.
+enum class Adopt : std::uint8_t {
+    filled,  // the state after the same steps
+    empty    // nothing: it will be loaded or initialized
+};
 
 enum class Begin : std::uint8_t {
     initial,  // with the initial state
@@ -46,9 +50,10 @@ struct WorkerConfig {
     Recorder* recorder = nullptr;  // of what this worker does; must outlive it
 };
 
-/// Only with status ok is the rest worth anything.
 struct StepEnd {
     CommStatus status;
+    bool committed;  // the step counts, be the status what it is
+    // --- only if it is ok or the step committed ---
     StepResult result;
     Votes votes;  // what all have voted for
 };
@@ -58,14 +63,6 @@ struct EvaluationEnd {
     double loss;  // mean
 };
 
-/// Bytes of memory.
-struct MemoryPlan {
-    std::int64_t held;       // from the first step to the end
-    std::int64_t workspace;  // of one operation, at most
-
-    [[nodiscard]] std::int64_t total() const { return held + workspace; }
-};
-
 class Worker {
   public:
     /// All references must outlive the worker; the plan's workers are the world's members.
@@ -73,12 +70,6 @@ class Worker {
     Worker(device::Device& device, const model::Network& network, const data::Dataset& train,
            const data::Dataset* validation, world::World& world, const RunPlan& plan,
            const WorkerConfig& config);
-    /// To be asked before there is a worker.
-    [[nodiscard]] static MemoryPlan plan_memory(const model::Network& network,
-                                                std::span<const TensorSpec> fields,
-                                                const RunPlan& plan, WorkerId self,
-                                                std::int32_t rows);
-
     /// With the initial state.
     void initialize();
     /// In place of the initial state: that after so many steps. Throws what `source` throws; the
@@ -100,41 +91,51 @@ class Worker {
     /// An agreement outside of steps; all workers must come to it.
     [[nodiscard]] Voted agree(Votes votes);
 
-    /// Gives up: ends the epoch for all and takes part in the agreement that the others come to,
-    /// so that nobody waits for this worker.
-    void abandon();
+    /// Gives up, once in an epoch: ends it for all, takes part in the agreement that the others come
+    /// to, so that nobody waits for this worker, and waits until no message is under way. Whoever
+    /// sent or received memory of its own calls it before that goes. timed_out: the worker has lost
+    /// touch with the others and can only leave.
+    CommStatus abandon();
+    /// Opens the next epoch, after giving up.
+    [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline);
 
-    [[nodiscard]] const RunPlan& plan() const { return plan_; }
+    /// What it has of the state.
+    [[nodiscard]] recover::Report report() const;
+    /// Another one, without content, for the members of the epoch. Frees what the present one has
+    /// beside its state.
+    [[nodiscard]] std::unique_ptr<Assignment> make_next_assignment(const RunPlan& plan);
+    /// What it goes on with.
+    void adopt(std::unique_ptr<Assignment> assignment, Adopt content);
+    /// What it has counts no more; it needs to be loaded or initialized.
+    void forget_state() { has_state_ = false; }
+
+    [[nodiscard]] const RunPlan& plan() const { return assignment_->plan; }
     [[nodiscard]] std::int32_t committed_steps() const { return committed_steps_; }
     /// Parameters and moments of the chunks owned here.
-    [[nodiscard]] const WorkerState& state() const { return state_; }
+    [[nodiscard]] const WorkerState& state() const { return assignment_->state; }
     [[nodiscard]] device::Stream& stream() { return *stream_; }
+    [[nodiscard]] const model::Network& network() const { return network_; }
+    [[nodiscard]] const std::function<void()>& pulse() const { return config_.pulse; }
     [[nodiscard]] Messenger& messenger() { return messenger_; }
 
   private:
     [[nodiscard]] Workbench bench(Parts& parts);
-    void add_stages(device::Device& device, std::span<const TensorSpec> fields);
+    [[nodiscard]] std::unique_ptr<Assignment> make_assignment(const RunPlan& plan);
 
+    device::Device& device_;
     const model::Network& network_;
     const data::Dataset& train_;
     const data::Dataset* validation_;
     WorkerConfig config_;
-    RunPlan plan_;
     data::Sampler sampler_;
     std::unique_ptr<device::Stream> stream_;
     Messenger messenger_;
-    Program step_;
-    Program evaluation_;
-    std::vector<std::unique_ptr<Stage>> stages_;  // by stage of the pipeline; null if elsewhere
-    WorkerState state_;
-    ChunkExchange exchange_;
-    Parts step_parts_;
-    std::optional<Parts> evaluation_parts_;
+    std::unique_ptr<Assignment> assignment_;
     std::int32_t committed_steps_ = 0;
-    bool gave_up_ = false;  // the last agreement had no commit
-    device::Memory scalars_;
-    device::Tensor losses_;   // by microbatch
-    device::Tensor squares_;  // by chunk whose part of the norm is made here
+    bool has_state_ = false;
+    bool holds_committed_ = true;  // the parameters that it computes with are those committed
+    bool gave_up_ = false;         // the last agreement had no commit
+    std::optional<CommStatus> abandoned_;  // how giving up ended
 };
 
 }  // namespace rhizome::engine

@@ -46,6 +46,8 @@ class WorkerState {
                                                     std::span<const LayerRange> held,
                                                     const OwnershipMap& owners, WorkerId self);
 
+    /// Those computed here, ascending.
+    [[nodiscard]] const std::vector<LayerRange>& layers() const { return held_; }
     /// Of the layers computed here.
     [[nodiscard]] const model::TensorSet& parameters() const { return parameters_; }
     /// Where a chunk is read by the worker's layers; nothing if they do not use it.

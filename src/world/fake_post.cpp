@@ -17,12 +17,13 @@ FakePost::FakePost(const FakeWorldConfig& config, FakeTurns& turns, FakeDraws& d
 
 Ticket FakePost::send(WorkerId from, WorkerId to, Tag tag, std::span<const std::byte> bytes) {
     const Ticket ticket = begin(from, "send to", to, tag);
-    if (box(from).revoked || box(from).lost[to.index()]) {
-        end(from, ticket, box(from).revoked ? CommStatus::revoked : CommStatus::peer_lost);
+    if (box(from).revoked() || box(from).lost[to.index()]) {
+        end(from, ticket, box(from).revoked() ? CommStatus::revoked : CommStatus::peer_lost);
         return ticket;
     }
+    const Name name{box(from).epoch, tag};
     Link& way = link(from, to);
-    Channel& channel = way.channels[tag];
+    Channel& channel = way.channels[name];
     way.free_at = std::max(way.free_at, turns_.now());
     if (config_.bytes_per_s > 0) {
         const double ns = static_cast<double>(bytes.size()) * 1e9 / config_.bytes_per_s;
@@ -32,7 +33,7 @@ Ticket FakePost::send(WorkerId from, WorkerId to, Tag tag, std::span<const std::
     if (!channel.messages.empty()) arrival = std::max(arrival, channel.messages.back()->arrival);
     way.last_arrival = std::max(way.last_arrival, arrival);
 
-    const auto message = std::make_shared<Message>(Message{from, to, tag, bytes, {}, arrival, {}});
+    const auto message = std::make_shared<Message>(Message{from, to, name, bytes, {}, arrival, {}});
     if (config_.sends == FakeSends::eager ||
         (config_.sends == FakeSends::drawn && draws_.chance(0.5))) {
         keep(*message);
@@ -47,16 +48,17 @@ Ticket FakePost::send(WorkerId from, WorkerId to, Tag tag, std::span<const std::
 
 Ticket FakePost::receive(WorkerId from, WorkerId to, Tag tag, std::span<std::byte> bytes) {
     const Ticket ticket = begin(to, "receive from", from, tag);
-    if (box(to).revoked) {
+    if (box(to).revoked()) {
         end(to, ticket, CommStatus::revoked);
         return ticket;
     }
-    link(from, to).channels[tag].receives.push_back({ticket, bytes});
-    match(from, to, tag);
+    const Name name{box(to).epoch, tag};
+    link(from, to).channels[name].receives.push_back({ticket, bytes});
+    match(from, to, name);
     // What had arrived before the loss is still there; nothing else will come.
     if (box(to).lost[from.index()] &&
         box(to).slots[ticket.index()].state == Slot::State::under_way) {
-        link(from, to).channels.erase(tag);
+        link(from, to).channels.erase(name);
         end(to, ticket, CommStatus::peer_lost);
     }
     return ticket;
@@ -82,14 +84,14 @@ void FakePost::forget_news(WorkerId worker) {
 void FakePost::leave(WorkerId worker, FakeCut why) {
     for (std::int32_t index = 0; std::cmp_less(index, boxes_.size()); ++index) {
         const WorkerId peer{index};
-        for (auto& [tag, channel] : link(peer, worker).channels) channel.receives.clear();
-        for (auto& [tag, channel] : link(worker, peer).channels) cut(channel, why);
+        for (auto& [name, channel] : link(peer, worker).channels) channel.receives.clear();
+        for (auto& [name, channel] : link(worker, peer).channels) cut(channel, why);
     }
 }
 
 void FakePost::lose_peer(WorkerId observer, WorkerId gone) {
     box(observer).lost[gone.index()] = true;
-    for (auto& [tag, channel] : link(gone, observer).channels) {
+    for (auto& [name, channel] : link(gone, observer).channels) {
         std::erase_if(channel.messages, [](const std::shared_ptr<Message>& message) {
             message->lost = !message->arrived;
             return message->lost;
@@ -98,7 +100,7 @@ void FakePost::lose_peer(WorkerId observer, WorkerId gone) {
             end(observer, receive.ticket, CommStatus::peer_lost);
         }
     }
-    for (auto& [tag, channel] : link(observer, gone).channels) {
+    for (auto& [name, channel] : link(observer, gone).channels) {
         for (const auto& message : std::exchange(channel.messages, {})) {
             message->lost = true;
             if (message->ticket) end(observer, *message->ticket, CommStatus::peer_lost);
@@ -106,9 +108,10 @@ void FakePost::lose_peer(WorkerId observer, WorkerId gone) {
     }
 }
 
-void FakePost::revoke(WorkerId worker) {
+void FakePost::revoke(WorkerId worker, Epoch epoch) {
     Box& mine = box(worker);
-    mine.revoked = true;
+    mine.revoked_epochs = std::max(mine.revoked_epochs, epoch.value() + 1);
+    if (epoch.value() != mine.epoch) return;
     // A message is under way until poll() has told its end, so either end may be seen.
     for (Slot& slot : mine.slots) {
         if (slot.state == Slot::State::ended && slot.status == CommStatus::ok &&
@@ -118,21 +121,38 @@ void FakePost::revoke(WorkerId worker) {
     }
     for (std::int32_t index = 0; std::cmp_less(index, boxes_.size()); ++index) {
         const WorkerId peer{index};
-        for (auto& [tag, channel] : link(peer, worker).channels) {
+        for (auto& [name, channel] : link(peer, worker).channels) {
+            if (name.first != mine.epoch) continue;
             for (const Receive& receive : std::exchange(channel.receives, {})) {
                 end(worker, receive.ticket, CommStatus::revoked);
             }
         }
-        for (auto& [tag, channel] : link(worker, peer).channels) cut(channel, FakeCut::revoked);
+        for (auto& [name, channel] : link(worker, peer).channels) {
+            if (name.first == mine.epoch) cut(channel, FakeCut::revoked);
+        }
     }
     ++mine.news;
     turns_.wake(worker, FakeWait::rest);
 }
 
+void FakePost::open_epoch(WorkerId worker) {
+    Box& mine = box(worker);
+    ENSURE(untold(worker) == 0 && "poll() has told how everything ended");
+    ++mine.epoch;
+    mine.news = 0;
+    for (std::int32_t index = 0; std::cmp_less(index, boxes_.size()); ++index) {
+        auto& channels = link(WorkerId{index}, worker).channels;
+        const auto end = channels.lower_bound(Name{mine.epoch, Tag{0}});
+        for (auto old = channels.begin(); old != end; old = channels.erase(old)) {
+            for (const auto& message : old->second.messages) message->lost = true;
+        }
+    }
+}
+
 std::int64_t FakePost::unreceived(WorkerId worker) const {
     std::size_t messages = 0;
     for (std::int32_t index = 0; std::cmp_less(index, boxes_.size()); ++index) {
-        for (const auto& [tag, channel] : link(WorkerId{index}, worker).channels) {
+        for (const auto& [name, channel] : link(WorkerId{index}, worker).channels) {
             messages += channel.messages.size();
         }
     }
@@ -192,13 +212,13 @@ void FakePost::keep(Message& message) {
 void FakePost::arrive(Message& message) {
     if (message.lost) return;
     message.arrived = true;
-    match(message.from, message.to, message.tag);
+    match(message.from, message.to, message.name);
 }
 
-void FakePost::match(WorkerId from, WorkerId to, Tag tag) {
+void FakePost::match(WorkerId from, WorkerId to, const Name& name) {
     if (box(to).stopped) return;
     auto& channels = link(from, to).channels;
-    const auto found = channels.find(tag);
+    const auto found = channels.find(name);
     ENSURE(found != channels.end());
     auto& [messages, receives] = found->second;
     while (!messages.empty() && !receives.empty() && messages.front()->arrived) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "world/fake_draws.hpp"
@@ -45,8 +46,11 @@ class FakePost {
     }
     /// `observer` learns that `gone` is.
     void lose_peer(WorkerId observer, WorkerId gone);
-    /// The worker learns that the epoch has been revoked.
-    void revoke(WorkerId worker);
+    /// The worker learns that an epoch, its own or a later one, has been revoked.
+    void revoke(WorkerId worker, Epoch epoch);
+    /// The worker, with nothing under way, goes on in the next epoch; those who sent it anything in
+    /// that one may have gone there before it.
+    void open_epoch(WorkerId worker);
 
     [[nodiscard]] std::int64_t unreceived(WorkerId worker) const;
     [[nodiscard]] std::int64_t untold(WorkerId worker) const;
@@ -68,13 +72,17 @@ class FakePost {
         std::vector<bool> lost;   // by worker: this one knows that it is gone
         std::uint64_t round = 0;  // how often news were forgotten
         std::int64_t news = 0;
-        bool revoked = false;
+        std::int32_t epoch = 0;
+        std::int32_t revoked_epochs = 0;  // all before this one
         bool stopped = false;
+        [[nodiscard]] bool revoked() const { return epoch < revoked_epochs; }
     };
+    /// What tells messages apart between two workers.
+    using Name = std::pair<std::int32_t, Tag>;  // epoch, tag
     struct Message {
         WorkerId from;
         WorkerId to;
-        Tag tag;
+        Name name;
         std::span<const std::byte> bytes;  // the sender's until its send has ended, then `copy`
         std::vector<std::byte> copy;
         Nanoseconds arrival;
@@ -94,7 +102,7 @@ class FakePost {
     struct Link {
         Nanoseconds free_at{0};
         Nanoseconds last_arrival{0};
-        std::map<Tag, Channel> channels;  // those with anything in them
+        std::map<Name, Channel> channels;  // those with anything in them
     };
 
     [[nodiscard]] Box& box(WorkerId worker) { return boxes_[worker.index()]; }
@@ -110,7 +118,7 @@ class FakePost {
     void end(WorkerId worker, Ticket ticket, CommStatus status);
     void keep(Message& message);
     void arrive(Message& message);
-    void match(WorkerId from, WorkerId to, Tag tag);
+    void match(WorkerId from, WorkerId to, const Name& name);
     void cut(Channel& channel, FakeCut why);
     [[nodiscard]] bool survives(const Message& message, FakeCut why);
 

@@ -18,6 +18,7 @@ struct Killed {};
 /// A revocation on its way: who began it, and whether it got out before that one died.
 struct Revocation {
     WorkerId by;
+    Epoch epoch;
     bool stays_unheard = false;
 };
 
@@ -27,7 +28,10 @@ class FakeRun {
     explicit FakeRun(const FakeWorldConfig& config);
     [[nodiscard]] std::vector<FakeOutcome> run(const std::function<void(World&)>& body);
 
-    [[nodiscard]] const std::vector<WorkerId>& members() const { return members_; }
+    [[nodiscard]] const std::vector<WorkerId>& members(WorkerId self) const {
+        return lives_[self.index()].members;
+    }
+    [[nodiscard]] Epoch epoch(WorkerId self) const { return Epoch{lives_[self.index()].epoch}; }
     [[nodiscard]] FakeTurns& turns() { return turns_; }
     [[nodiscard]] FakePost& post() { return post_; }
 
@@ -38,13 +42,20 @@ class FakeRun {
     void rest(WorkerId self, Nanoseconds until);
     [[nodiscard]] Agreement agree(WorkerId self, std::uint32_t flags, Nanoseconds deadline);
     void revoke(WorkerId self);
+    [[nodiscard]] CommStatus open_epoch(WorkerId self, Nanoseconds deadline);
 
   private:
     struct Life {
+        std::vector<WorkerId> members;
+        std::int32_t epoch = 0;
+        std::int32_t revoked_epochs = 0;  // all before this one
+        [[nodiscard]] bool knows_revoked(Epoch which) const {
+            return which.value() < revoked_epochs;
+        }
+
         bool gone = false;
         bool dies = false;  // at its next turn
         bool stopped = false;
-        bool revoked = false;
         FakeOutcome outcome;
     };
 
@@ -53,8 +64,8 @@ class FakeRun {
     [[nodiscard]] bool falls(WorkerId self);
     void leave(WorkerId self, FakeEnd end);
     void spread_loss(WorkerId gone, bool abrupt);
-    void learn_revoked(WorkerId worker);
-    [[nodiscard]] bool anybody_knows_revoked() const;
+    void learn_revoked(WorkerId worker, Epoch epoch);
+    [[nodiscard]] bool anybody_knows_revoked(Epoch epoch) const;
 
     [[nodiscard]] Life& life(WorkerId worker) { return lives_[worker.index()]; }
 
@@ -63,7 +74,7 @@ class FakeRun {
     FakeTurns turns_;
     FakePost post_;
     FakeAgreements agreements_;
-    std::vector<WorkerId> members_;
+    std::vector<WorkerId> all_;
     std::vector<Life> lives_;  // by worker
     std::vector<std::shared_ptr<Revocation>> revocations_;
     std::int64_t calls_ = 0;
@@ -74,7 +85,9 @@ class FakeWorld final : public World {
     FakeWorld(FakeRun& run, WorkerId self) : run_{run}, self_{self} {}
 
     [[nodiscard]] WorkerId self() const override { return self_; }
-    [[nodiscard]] const std::vector<WorkerId>& members() const override { return run_.members(); }
+    [[nodiscard]] const std::vector<WorkerId>& members() const override {
+        return run_.members(self_);
+    }
     [[nodiscard]] const Clock& clock() const override { return run_.turns().clock(); }
 
     [[nodiscard]] Ticket send(WorkerId to, Tag tag, std::span<const std::byte> bytes) override {
@@ -104,6 +117,11 @@ class FakeWorld final : public World {
         run_.yield_by_chance(self_);
         run_.revoke(self_);
     }
+    [[nodiscard]] Epoch epoch() const override { return run_.epoch(self_); }
+    [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline) override {
+        if (!run_.enter(self_)) return CommStatus::timed_out;
+        return run_.open_epoch(self_, deadline);
+    }
 
   private:
     FakeRun& run_;
@@ -117,7 +135,8 @@ FakeRun::FakeRun(const FakeWorldConfig& config)
       post_{config_, turns_, draws_},
       agreements_{config_, turns_, draws_},
       lives_(static_cast<std::size_t>(config.workers)) {
-    for (std::int32_t worker = 0; worker < config.workers; ++worker) members_.emplace_back(worker);
+    for (std::int32_t worker = 0; worker < config.workers; ++worker) all_.emplace_back(worker);
+    for (Life& each : lives_) each.members = all_;
     for (const FakeKill& kill : config_.kills) ENSURE(kill.worker.value() < config.workers);
     for (const FakeStop& stop : config_.stops) ENSURE(stop.worker.value() < config.workers);
     turns_.describe_with([this](WorkerId worker) {
@@ -129,7 +148,7 @@ FakeRun::FakeRun(const FakeWorldConfig& config)
 std::vector<FakeOutcome> FakeRun::run(const std::function<void(World&)>& body) {
     turns_.run([&](WorkerId worker) { live(worker, body); });
     std::vector<FakeOutcome> outcomes;
-    for (const WorkerId worker : members_) {
+    for (const WorkerId worker : all_) {
         life(worker).outcome.unreceived = post_.unreceived(worker);
         outcomes.push_back(std::move(life(worker).outcome));
     }
@@ -231,28 +250,47 @@ Agreement FakeRun::agree(WorkerId self, std::uint32_t flags, Nanoseconds deadlin
 }
 
 void FakeRun::revoke(WorkerId self) {
-    if (life(self).revoked) return;
-    const auto revocation = std::make_shared<Revocation>(Revocation{self});
+    const Epoch epoch{life(self).epoch};
+    if (life(self).knows_revoked(epoch)) return;
+    const auto revocation = std::make_shared<Revocation>(Revocation{self, epoch});
     revocations_.push_back(revocation);
-    learn_revoked(self);
-    for (const WorkerId worker : members_) {
+    learn_revoked(self, epoch);
+    for (const WorkerId worker : life(self).members) {
         if (worker == self) continue;
         const Nanoseconds delay = draws_.between(config_.latency_min, config_.latency_max);
         turns_.at(turns_.now() + delay, [this, worker, revocation] {
-            if (!revocation->stays_unheard) learn_revoked(worker);
+            if (!revocation->stays_unheard) learn_revoked(worker, revocation->epoch);
         });
     }
 }
 
-void FakeRun::learn_revoked(WorkerId worker) {
-    if (life(worker).gone || life(worker).stopped || life(worker).revoked) return;
-    life(worker).revoked = true;
-    post_.revoke(worker);
+void FakeRun::learn_revoked(WorkerId worker, Epoch epoch) {
+    Life& its = life(worker);
+    if (its.gone || its.stopped || its.knows_revoked(epoch)) return;
+    its.revoked_epochs = epoch.value() + 1;
+    post_.revoke(worker, epoch);
 }
 
-bool FakeRun::anybody_knows_revoked() const {
-    return std::any_of(lives_.begin(), lives_.end(),
-                       [](const Life& each) { return each.revoked && !each.gone; });
+bool FakeRun::anybody_knows_revoked(Epoch epoch) const {
+    return std::any_of(lives_.begin(), lives_.end(), [epoch](const Life& each) {
+        return each.knows_revoked(epoch) && !each.gone;
+    });
+}
+
+CommStatus FakeRun::open_epoch(WorkerId self, Nanoseconds deadline) {
+    agreements_.come(self);
+    while (true) {
+        if (auto members = agreements_.opened(self)) {
+            Life& mine = life(self);
+            mine.members = *std::move(members);
+            ++mine.epoch;
+            post_.open_epoch(self);
+            return CommStatus::ok;
+        }
+        if (turns_.now() >= deadline || turns_.failed()) return CommStatus::timed_out;
+        turns_.wait(self, FakeWait::agree, deadline);
+        if (falls(self)) return CommStatus::timed_out;
+    }
 }
 
 void FakeRun::leave(WorkerId self, FakeEnd end) {
@@ -269,16 +307,17 @@ void FakeRun::leave(WorkerId self, FakeEnd end) {
     }
     agreements_.leave(self);
     // A revocation of which somebody knows goes on; one that nobody has heard may be lost.
-    if (abrupt && !anybody_knows_revoked()) {
+    const Epoch epoch{mine.epoch};
+    if (abrupt && !anybody_knows_revoked(epoch)) {
         for (const auto& revocation : revocations_) {
-            if (revocation->by == self) revocation->stays_unheard = draws_.chance(0.5);
+            if (revocation->by == self && revocation->epoch == epoch) revocation->stays_unheard = draws_.chance(0.5);
         }
     }
     spread_loss(self, abrupt);
 }
 
 void FakeRun::spread_loss(WorkerId gone, bool abrupt) {
-    for (const WorkerId worker : members_) {
+    for (const WorkerId worker : all_) {
         if (life(worker).gone) continue;
         Nanoseconds known = turns_.now();
         if (!abrupt) known = std::max(known, post_.last_arrival(gone, worker));

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -116,8 +117,8 @@ void meet_everybody(const MpiStart& start, Nanoseconds at_most) {
 
 }  // namespace
 
-MpiStart start_mpi(std::int32_t spares, Nanoseconds meeting_max) {
-    ENSURE(spares >= 0);
+MpiStart start_mpi(std::int32_t spares_max, Nanoseconds meeting_max) {
+    ENSURE(spares_max >= 0);
     // Else a write to a socket that a dead rank closed ends an innocent one.
     (void)std::signal(SIGPIPE, SIG_IGN);
     send_rather_than_put();
@@ -136,6 +137,7 @@ MpiStart start_mpi(std::int32_t spares, Nanoseconds meeting_max) {
     MpiStart start;
     MPI_Comm_rank(MPI_COMM_WORLD, &start.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &start.ranks);
+    const std::int32_t spares = std::min(spares_max, start.ranks - 1);
     for (std::int32_t made = 0; made <= spares; ++made) {
         start.duplicates.push_back(duplicate(made == 0 ? MPI_COMM_WORLD : start.duplicates[0]));
     }

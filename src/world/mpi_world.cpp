@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "world/backoff.hpp"
+#include "world/mpi_members.hpp"
 #include "world/mpi_start.hpp"
 
 namespace rhizome::world {
@@ -35,6 +36,8 @@ class MpiWorld final : public World {
     void rest(Nanoseconds until) override;
     [[nodiscard]] Agreement agree(std::uint32_t flags, Nanoseconds deadline) override;
     void revoke() override;
+    [[nodiscard]] Epoch epoch() const override { return epoch_; }
+    [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline) override;
 
   private:
     struct Piece {
@@ -60,12 +63,14 @@ class MpiWorld final : public World {
     bool advance(Message& message);
     /// The same for all. True if any ends.
     bool advance_all();
+    [[nodiscard]] Agreement agree_on(MPI_Comm comm, std::uint32_t flags, Nanoseconds deadline);
     /// Looks whether somebody ended the epoch.
     [[nodiscard]] bool is_revoked();
 
     Pulse& pulse_;
     std::size_t piece_bytes_;
     MpiStart start_;
+    Epoch epoch_{0};
     MPI_Comm comm_;  // the epoch's
     WorkerId self_;
     std::vector<WorkerId> members_;
@@ -193,12 +198,16 @@ void MpiWorld::rest(Nanoseconds until) {
 }
 
 Agreement MpiWorld::agree(std::uint32_t flags, Nanoseconds deadline) {
+    return agree_on(comm_, flags, deadline);
+}
+
+Agreement MpiWorld::agree_on(MPI_Comm comm, std::uint32_t flags, Nanoseconds deadline) {
     Nanoseconds now = clock_.now();
     const Pulse::Waiting waiting{pulse_, std::max(deadline - now, Nanoseconds{0})};
     // Where MPI writes whenever the agreement ends, be it after the deadline.
     auto given = std::make_unique<int>(std::bit_cast<int>(flags));
     MPI_Request request = MPI_REQUEST_NULL;
-    int result = MPIX_Comm_iagree(comm_, given.get(), &request);
+    int result = MPIX_Comm_iagree(comm, given.get(), &request);
     int done = 0;
     for (Backoff backoff; result == MPI_SUCCESS; now = clock_.now()) {
         result = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
@@ -215,6 +224,21 @@ Agreement MpiWorld::agree(std::uint32_t flags, Nanoseconds deadline) {
 void MpiWorld::revoke() {
     if (!is_revoked()) MPIX_Comm_revoke(comm_);
     revocation_known_ = true;
+}
+
+CommStatus MpiWorld::open_epoch(Nanoseconds deadline) {
+    ENSURE(free_.size() == messages_.size() && "poll() has told how everything ended");
+    const std::size_t next = epoch_.index() + 1;
+    if (next == start_.duplicates.size()) return CommStatus::revoked;
+    MPI_Comm comm = start_.duplicates[next];
+    auto members = agree_on_members(
+        comm, [&](std::uint32_t flags) { return agree_on(comm, flags, deadline); });
+    if (!members) return CommStatus::timed_out;
+    epoch_ = Epoch{epoch_.value() + 1};
+    comm_ = comm;
+    members_ = *std::move(members);
+    revocation_known_ = false;
+    return CommStatus::ok;
 }
 
 }  // namespace

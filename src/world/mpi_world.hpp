@@ -17,7 +17,8 @@ namespace rhizome::world {
 struct MpiWorldConfig {
     /// Told of every wait. Must outlive the world.
     Pulse& pulse;
-    std::int32_t spares = 4;
+    /// Epochs that can be opened, at most; a run of fewer ranks needs fewer.
+    std::int32_t spares = 31;
     /// Until everybody has met everybody. MPI_Init and the making of communicators cannot be given
     /// up from inside: the watch bounds them.
     Nanoseconds meeting_max{60'000'000'000};

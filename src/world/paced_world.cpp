@@ -64,6 +64,12 @@ class PacedWorld final : public World {
         waiting_.clear();
     }
 
+    [[nodiscard]] Epoch epoch() const override { return inner_.epoch(); }
+    [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline) override {
+        link_free_at_.clear();
+        return inner_.open_epoch(deadline);
+    }
+
   private:
     struct Message {
         std::optional<Ticket> inner{};  // once it has begun

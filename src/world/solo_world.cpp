@@ -26,9 +26,15 @@ class SoloWorld final : public World {
         return {CommStatus::ok, flags};
     }
     void revoke() override {}
+    [[nodiscard]] Epoch epoch() const override { return epoch_; }
+    [[nodiscard]] CommStatus open_epoch(Nanoseconds) override {
+        epoch_ = Epoch{epoch_.value() + 1};
+        return CommStatus::ok;
+    }
 
   private:
     std::vector<WorkerId> members_{WorkerId{0}};
+    Epoch epoch_{0};
     SteadyClock clock_;
 };
 

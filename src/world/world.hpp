@@ -4,7 +4,8 @@
 //
 // A lost peer, a revoked epoch and a missed deadline are values (CommStatus), never exceptions.
 // After the first status that is not ok the epoch is over: whoever sees one calls revoke(), so that
-// those learn of it who wait for somebody alive.
+// those learn of it who wait for somebody alive, takes part in the agreement that the others come
+// to, asks poll() about what it has under way until all has ended, and opens the next epoch.
 //
 // A world is used by the one thread that made it. Nothing here waits without a deadline, and a
 // destructor waits for nobody.
@@ -27,7 +28,7 @@ namespace rhizome::world {
 /// which they were sent; so do empty ones.
 using Tag = Id<struct MessageTag>;
 
-/// A message under way, until poll() has said how it ended. Means nothing to another world.
+/// A message under way, until poll() has said how it ended. Means nothing to another world or epoch.
 using Ticket = Id<struct MessageTicket>;
 
 /// How an agreement ended. All who learn of it learn the same, whoever dies meanwhile: flags and
@@ -79,6 +80,18 @@ class World {
     /// on end with `revoked`, those under way with that, with `peer_lost` or with ok. The bytes of
     /// one that is under way belong to it until poll() has said how it ended. Never blocks.
     virtual void revoke() = 0;
+
+    /// Which membership this is, counted from 0.
+    [[nodiscard]] virtual Epoch epoch() const = 0;
+
+    /// Opens the next epoch: all members who live agree on who they are (who dies in it is in or
+    /// out, the same for all), and go on as if nothing had been sent or revoked. Every member that
+    /// lives must come to it, having been in the same agreements, with nothing under way. Losses
+    /// meanwhile only make it longer.
+    ///
+    /// ok: members() are those of the new epoch. timed_out: this worker does not know; it can only
+    /// leave. revoked: no further epoch can be opened in this world.
+    [[nodiscard]] virtual CommStatus open_epoch(Nanoseconds deadline) = 0;
 };
 
 /// Does this worker speak for all where one has to?

@@ -37,6 +37,10 @@ class VerdictWorld final : public world::World {
         return verdict_;
     }
     void revoke() override { ++revoked; }
+    [[nodiscard]] Epoch epoch() const override { return inner_.epoch(); }
+    [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline) override {
+        return inner_.open_epoch(deadline);
+    }
 
     std::uint32_t given = 0;
     int revoked = 0;
@@ -133,7 +137,7 @@ TEST_F(Commit, IsNotForOneWhoGivesUp) {
     const auto plan = plan_of({}, network_.table(), world.members(), options_.lanes, 0);
     engine::Worker worker{*device, network_, text_, nullptr, world, plan, config()};
     world.given = complete;
-    worker.abandon();
+    (void)worker.abandon();
     EXPECT_EQ(world.given & complete, 0U);
     EXPECT_EQ(world.revoked, 1);
 }

@@ -58,7 +58,7 @@ TEST_P(Memory, IsAllocatedAsPlannedAndNeverAgain) {
             CountingDevice device{*inner};
             const engine::RunPlan plan = plan_of(each.arrangement, network.table(), world.members(),
                                                  options.lanes, each.evaluation_microbatches);
-            const engine::MemoryPlan planned = engine::Worker::plan_memory(
+            const engine::MemoryPlan planned = engine::Assignment::plan_memory(
                 network, text.fields(), plan, world.self(), options.rows);
             engine::Worker worker{device,
                                   network,

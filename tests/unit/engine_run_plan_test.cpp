@@ -57,7 +57,7 @@ TEST(RunPlan, NeedsLessMemoryWhereItRecomputes) {
     Arrangement arrangement{.depths = {2}, .style = schedule::Style::gpipe};
     const auto held = [&](Recompute recompute) {
         arrangement.recompute = recompute;
-        return engine::Worker::plan_memory(network_of(options), small_text().fields(),
+        return engine::Assignment::plan_memory(network_of(options), small_text().fields(),
                                            plan_on(2, arrangement, {6, 3}, 0), WorkerId{1}, 2)
             .held;
     };

@@ -1,0 +1,178 @@
+// The run goes on after losses at every point, on the world inside one process. What must hold: the
+// fault fired, all who live come to the end of the run, every step is trained once, and the end is,
+// bit for bit, that of a calm run.
+#include <map>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "support/repairing_run.hpp"
+#include "world/fake_world.hpp"
+
+namespace rhizome::tests {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanoseconds patience = 2s;  // of virtual time
+constexpr RunLength length{.steps = 3, .evaluate_interval = 2, .evaluation_microbatches = 2};
+
+struct Case {
+    std::string name;
+    std::int32_t workers;
+    Arrangement arrangement;
+};
+
+void PrintTo(const Case& each, std::ostream* out) { *out << each.name; }
+
+struct Trial {
+    std::vector<SurvivorEnd> ends;
+    std::vector<world::FakeOutcome> outcomes;
+};
+
+Trial run_trial(const Case& each, const world::FakeWorldConfig& config) {
+    static const SmallOptions options = lively();
+    static const model::Network network = network_of(options);
+    static const MemoryText text = small_text();
+    const Subject subject{network, text, options.rows, options.lanes};
+    Trial trial;
+    trial.ends.resize(static_cast<std::size_t>(each.workers));
+    trial.outcomes = world::run_fake_world(config, [&](world::World& world) {
+        trial.ends[world.self().index()] =
+            run_survivor(world, subject, each.arrangement, length, patience);
+    });
+    return trial;
+}
+
+const WorkerEnd& calm() {
+    static const WorkerEnd end = run_judge(lively(), length);
+    return end;
+}
+
+struct Tally {
+    int killed = 0;
+    int trials = 0;
+    int alone = 0;                            // one survivor
+    int with_digests = 0;                     // of all chunks
+    std::map<recover::Rung, int> rungs;
+    std::map<std::int32_t, int> after_steps;  // repairs
+    int attempts = 0;                         // beyond the first of a repair
+};
+
+/// Whether anybody lived.
+bool expect_calm_end(const Trial& trial, Tally& tally) {
+    ++tally.trials;
+    int survivors = 0;
+    int with_digests = 0;
+    for (std::size_t w = 0; w < trial.ends.size(); ++w) {
+        SCOPED_TRACE("worker " + std::to_string(w));
+        if (trial.outcomes[w].error) std::rethrow_exception(trial.outcomes[w].error);
+        if (trial.outcomes[w].end == world::FakeEnd::killed) ++tally.killed;
+        if (trial.outcomes[w].end != world::FakeEnd::returned) continue;
+        const SurvivorEnd& end = trial.ends[w];
+        ++survivors;
+        EXPECT_EQ(end.end.status, CommStatus::ok);
+        EXPECT_EQ(end.end.steps_done, length.steps);
+        EXPECT_EQ(end.trace.losses, calm().trace.losses);
+        EXPECT_EQ(end.trace.norms, calm().trace.norms);
+        // The last member of all may have been told once more than one that was in the epoch before.
+        EXPECT_EQ(end.trace.evaluations, calm().trace.evaluations);
+        std::map<std::string, std::string> digests;
+        for (const auto& [name, hex] : calm().chunks) digests[name] = hex;
+        for (const auto& [name, hex] : end.owned) EXPECT_EQ(hex, digests.at(name)) << name;
+        if (!end.chunks.empty()) {
+            ++with_digests;
+            EXPECT_EQ(end.chunks, calm().chunks);
+        }
+        for (const engine::RepairRecord& repair : end.repairs) {
+            ++tally.rungs[repair.rung];
+            ++tally.after_steps[repair.steps];
+            tally.attempts += repair.attempts - 1;
+            EXPECT_FALSE(repair.lost.empty());
+        }
+    }
+    EXPECT_LE(with_digests, 1);  // none if the first member died after the last agreement
+    tally.with_digests += with_digests;
+    tally.alone += survivors == 1 ? 1 : 0;
+    return survivors > 0;
+}
+
+class Repairs : public testing::TestWithParam<Case> {};
+
+TEST_P(Repairs, AreNotNeededInACalmRun) {
+    Tally tally;
+    expect_calm_end(run_trial(GetParam(), {.workers = GetParam().workers, .seed = 7}), tally);
+    EXPECT_EQ(tally.killed, 0);
+    EXPECT_TRUE(tally.rungs.empty());
+}
+
+TEST_P(Repairs, OfOneLossAtAnyPointLeadToTheEndOfACalmRun) {
+    const Case& each = GetParam();
+    world::FakeWorldConfig config{.workers = each.workers, .seed = 7};
+    const Trial undisturbed = run_trial(each, config);
+    Tally tally;
+    for (std::int32_t victim = 0; victim < each.workers; ++victim) {
+        const std::int64_t calls = undisturbed.outcomes[static_cast<std::size_t>(victim)].calls;
+        for (std::int64_t call = 0; call < calls; call += 1 + calls / 60) {
+            SCOPED_TRACE("worker " + std::to_string(victim) + " dies at call " +
+                         std::to_string(call));
+            config.kills = {{.worker = WorkerId{victim}, .call = call}};
+            const Trial found = run_trial(each, config);
+            ASSERT_EQ(found.outcomes[static_cast<std::size_t>(victim)].end,
+                      world::FakeEnd::killed);
+            expect_calm_end(found, tally);
+            if (HasFailure()) return;
+        }
+    }
+    EXPECT_EQ(tally.killed, tally.trials);
+    if (each.arrangement.owners > 1) {
+        EXPECT_EQ(tally.rungs.count(recover::Rung::state_file), 0U);
+        for (std::int32_t step = 0; step < length.steps; ++step) {
+            EXPECT_GT(tally.after_steps[step], 0) << step;
+        }
+    }
+}
+
+TEST_P(Repairs, OfManyLossesLeadToTheEndOfACalmRun) {
+    const Case& each = GetParam();
+    const Trial undisturbed = run_trial(each, {.workers = each.workers, .seed = 7});
+    Tally tally;
+    std::mt19937_64 random{3};
+    for (std::uint64_t seed = 0; seed < 150; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        world::FakeWorldConfig config{.workers = each.workers, .seed = seed};
+        std::vector<std::int32_t> victims;
+        for (std::int32_t w = 0; w < each.workers; ++w) victims.push_back(w);
+        std::shuffle(victims.begin(), victims.end(), random);
+        victims.resize(1 + random() % static_cast<std::uint64_t>(each.workers - 1));
+        const double point = static_cast<double>(random() % 100) / 100;
+        for (const std::int32_t victim : victims) {
+            const auto calls = static_cast<double>(
+                undisturbed.outcomes[static_cast<std::size_t>(victim)].calls);
+            config.kills.push_back({.worker = WorkerId{victim},
+                                    .call = static_cast<std::int64_t>(point * calls),
+                                    .after = std::chrono::microseconds{random() % 400}});
+        }
+        EXPECT_TRUE(expect_calm_end(run_trial(each, config), tally));
+        if (HasFailure()) return;
+    }
+    EXPECT_GT(tally.killed, tally.trials / 2);
+    EXPECT_GT(tally.with_digests, tally.trials / 2);
+    EXPECT_GT(tally.alone, 0);
+    if (each.workers > 2) {
+        EXPECT_GT(tally.attempts, 0);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, Repairs,
+    testing::Values(
+        Case{"three stages", 3, {.depths = {3}}}, Case{"two pipelines of two", 4, {.depths = {2, 2}}},
+        Case{"uneven, zero bubble, one owner",
+             4,
+             {.depths = {2, 1}, .style = schedule::Style::zero_bubble_h1, .owners = 1}},
+        Case{"interleaved", 2, {.depths = {2}, .parts = 2, .style = schedule::Style::interleaved}},
+        Case{"three replicas, all own all", 3, {.depths = {1, 1, 1}, .owners = 3}}));
+
+}  // namespace
+}  // namespace rhizome::tests
