@@ -115,6 +115,10 @@ rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
         all reference $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
 
+rhizome_script_test(run_survives LABELS mpi failure TIMEOUT 900 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/survive_test.py
+        $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
 rhizome_script_test(run_trains LABELS mpi failure TIMEOUT 600 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/train_test.py
         $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})

@@ -65,7 +65,8 @@ class TimedStream final : public device::StreamOnTop {
     RHIZOME_TIMED(cross_entropy, "loss",
                   (Tensor loss, Tensor logits, Tensor targets, double gradient_scale),
                   (loss, logits, targets, gradient_scale))
-    RHIZOME_TIMED(sum_of_squares, "sum of squares", (Tensor sum, Tensor x), (sum, x))
+    RHIZOME_TIMED(sums_of_squares, "sum of squares", (Tensor sums, std::span<const Tensor> of),
+                  (sums, of))
     RHIZOME_TIMED(adamw, "AdamW",
                   (Tensor parameter, Tensor first_moment, Tensor second_moment, Tensor gradient,
                    const device::AdamWStep& step),

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/text.hpp"
+#include "engine/fault_plan.hpp"
 
 namespace rhizome::cli {
 namespace {
@@ -254,6 +255,24 @@ Key make_timeline_key() {
         ""};
 }
 
+Key make_faults_key() {
+    return {"faults",
+            layout,
+            "FAULT,...",
+            "What shall go wrong, to see the run survive it: kill@2/12/F#3 kills worker 2 in step "
+            "12 before its fourth forward, soak@7/0.001 kills at random; docs/FAULTS.md has all.",
+            [](RunConfig& config, std::string_view text) {
+                const engine::ParsedFaults parsed = engine::parse_faults(text);
+                if (!parsed.problem.empty()) {
+                    return MaybeProblem{Problem{parsed.problem, "write it as kill@2/12/F#3"}};
+                }
+                config.faults = text;
+                return MaybeProblem{};
+            },
+            [](const RunConfig& config) { return config.faults; },
+            "none"};
+}
+
 std::vector<Key> layout_keys() {
     return {
         path(
@@ -308,6 +327,7 @@ std::vector<Key> layout_keys() {
         whole("log.interval", layout, {1, count_max}, "Steps between two lines of progress.",
               [](auto& c) -> auto& { return c.log_interval; }),
         make_timeline_key(),
+        make_faults_key(),
     };
 }
 
@@ -390,8 +410,11 @@ std::vector<Key> shape_keys() {
             "takes through a layer, and than making the initial weights.",
             [](auto& c) -> auto& { return c.bounds.stuck_s; }),
         real("bounds.wait_s", layout, bound_range,
-             "Seconds after which a peer that does not answer ends the run.",
+             "Seconds after which a peer that does not answer is taken for lost.",
              [](auto& c) -> auto& { return c.bounds.wait_s; }),
+        real("bounds.repair_s", layout, bound_range,
+             "Seconds from a loss to the end of its repair; past them a worker leaves.",
+             [](auto& c) -> auto& { return c.bounds.repair_s; }),
         real("pace.flops_per_s", layout, rate_range, "Of the accelerator that device=paced plays.",
              [](auto& c) -> auto& { return c.pace.flops_per_s; }),
         real("pace.link_bytes_per_s", layout, rate_range, "Of each link that device=paced plays.",

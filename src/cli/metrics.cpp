@@ -4,8 +4,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/values.hpp"
 #include "state/facts.hpp"
@@ -23,18 +25,32 @@ std::string line_of(const Json& object) {
 
 double seconds_of(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
+std::string_view name_of(CommStatus status) {
+    switch (status) {
+        case CommStatus::ok:
+            return "ok";
+        case CommStatus::peer_lost:
+            return "peer_lost";
+        case CommStatus::revoked:
+            return "revoked";
+        case CommStatus::timed_out:
+            return "timed_out";
+    }
+    ENSURE(false);
+}
+
 std::string last_error() { return std::generic_category().message(errno); }
 
 }  // namespace
 
 Metrics::Metrics(const std::string& folder, std::int64_t tokens_per_step, const Clock& clock,
-                 const Log& log)
+                 Nanoseconds start, const Log& log)
     : path_{folder + "/metrics.jsonl"},
       tokens_per_step_{tokens_per_step},
       clock_{clock},
       log_{log},
-      start_{clock.now()},
-      last_step_{start_} {
+      start_{start},
+      last_step_{clock.now()} {
     open();
 }
 
@@ -113,6 +129,45 @@ void Metrics::on_evaluation(std::int32_t steps, double loss) {
     write(line_of(
         {{"event", "evaluation"}, {"steps", steps}, {"loss", loss}, {"seconds", seconds()}}));
     last_step_ = clock_.now();  // of the next step, this is no part
+}
+
+void Metrics::on_repair(const engine::RepairRecord& record) {
+    Json lost = Json::array();
+    for (const WorkerId worker : record.lost) lost.push_back(worker.value());
+    write(line_of({{"event", "repair"},
+                   {"steps", record.steps},
+                   {"epoch", record.epoch.value()},
+                   {"lost", lost},
+                   {"noticed", name_of(record.noticed)},
+                   {"rung", static_cast<int>(record.rung)},
+                   {"reason", record.reason},
+                   {"attempts", record.attempts},
+                   {"agree_s", seconds_of(record.opened - record.began)},
+                   {"decide_s", seconds_of(record.decided - record.opened)},
+                   {"move_s", seconds_of(record.ended - record.decided)},
+                   {"again_s", seconds_of(record.again)},
+                   {"steps_again", record.steps_again},
+                   {"bytes", record.bytes_moved},
+                   {"seconds", seconds()}}));
+    last_step_ = clock_.now();
+}
+
+std::optional<std::int32_t> Metrics::last_step() const {
+    constexpr off_t tail = 65536;  // more than several lines
+    struct stat facts{};
+    if (descriptor_ < 0 || ::fstat(descriptor_, &facts) != 0) return std::nullopt;
+    const off_t from = std::max<off_t>(0, facts.st_size - tail);
+    std::string text(static_cast<std::size_t>(facts.st_size - from), '\0');
+    const ssize_t size = ::pread(descriptor_, text.data(), text.size(), from);
+    text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, size)));
+    std::optional<std::int32_t> last;
+    std::istringstream lines{text};
+    for (std::string line; std::getline(lines, line);) {
+        const Json object = Json::parse(line, nullptr, false);
+        if (!object.is_object() || object.value("event", "") != "step") continue;
+        last = object.value("step", -1);
+    }
+    return last;
 }
 
 void Metrics::on_save(const Save& save) {

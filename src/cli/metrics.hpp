@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "core/clock.hpp"
@@ -34,9 +35,9 @@ class Metrics final : public engine::TrainObserver {
         std::string path;
     };
 
-    /// Time runs from here. `log` and `clock` must outlive it.
+    /// Time runs from `start`. `log` and `clock` must outlive it.
     Metrics(const std::string& folder, std::int64_t tokens_per_step, const Clock& clock,
-            const Log& log);
+            Nanoseconds start, const Log& log);
     ~Metrics() override;
     Metrics(const Metrics&) = delete;
     Metrics& operator=(const Metrics&) = delete;
@@ -44,9 +45,13 @@ class Metrics final : public engine::TrainObserver {
     void on_start(const Start& start);
     void on_step(const engine::StepResult& result) override;
     void on_evaluation(std::int32_t steps, double loss) override;
+    void on_repair(const engine::RepairRecord& record) override;
     void on_save(const Save& save);
     void on_failed_save(std::int32_t steps, const std::string& reason);
     void on_end(ExitCode code, const std::string& reason, std::int32_t steps);
+
+    /// The step of the last line about one, be it another process's.
+    [[nodiscard]] std::optional<std::int32_t> last_step() const;
 
   private:
     [[nodiscard]] double seconds() const;

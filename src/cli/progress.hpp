@@ -48,6 +48,8 @@ class Progress final : public engine::TrainObserver {
 
     void on_step(const engine::StepResult& result) override;
     void on_evaluation(std::int32_t steps, double loss) override;
+    /// So many steps are done; there may have been more before a loss.
+    void go_back_to(std::int32_t steps) { steps_done_ = steps; }
     /// A line of its own, with the run's place in front.
     void say(std::int32_t steps, const std::string& text);
 

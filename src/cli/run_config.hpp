@@ -21,11 +21,12 @@ namespace rhizome::cli {
 
 enum class DeviceKind : std::uint8_t { reference, cpu, paced };
 
-/// How long what may hang is looked on, in seconds. Invariant: stopped_s < stuck_s < wait_s.
+/// How long what may hang is looked on, in seconds. Invariant: each is more than the one before.
 struct BoundsConfig {
-    double stopped_s = 10;  // a rank that was stopped is killed after that
-    double stuck_s = 600;   // and one that shows no sign of life
-    double wait_s = 1800;   // a peer that does not answer ends the run
+    double stopped_s = 10;   // a rank that was stopped is killed after that
+    double stuck_s = 600;    // and one that shows no sign of life
+    double wait_s = 1800;    // a peer that does not answer is taken for lost
+    double repair_s = 3600;  // whoever is in no epoch so long after a loss leaves
     friend bool operator==(const BoundsConfig&, const BoundsConfig&) = default;
 };
 
@@ -80,6 +81,7 @@ struct RunConfig {
     std::int32_t save_keep_every = 0;         // and those of every so many steps; 0: none
     std::string from;                         // a state to begin with; empty: the initial one
     std::optional<StepRange> timeline;        // that are recorded
+    std::string faults;                       // meant to happen (engine/fault_plan.hpp)
 
     friend bool operator==(const RunConfig&, const RunConfig&) = default;
 };

@@ -98,9 +98,7 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
     return attempt;
 }
 
-RunStates::Found RunStates::load_from(engine::Worker& worker, Nanoseconds patience,
-                                      const std::string& path) {
-    world::World& world = worker.messenger().world();
+RunStates::Found RunStates::load_from(engine::Worker& worker, const std::string& path) {
     const std::string from = "from=" + visible(path);
     std::optional<Place> place;
     std::optional<UserError> mistake;
@@ -111,12 +109,12 @@ RunStates::Found RunStates::load_from(engine::Worker& worker, Nanoseconds patien
     } catch (const state::FileError& error) {
         mistake = DataError{from + " (" + error.what() + "), check its name and rights"};
     }
-    agree_to_start(world, patience, mistake);
+    agree_to_start(worker, mistake);
     ENSURE(place);
     if (place->kind == Place::Kind::states) {
-        const auto found = load_newest_of(worker, patience, place->path, Owner::somebody);
+        const auto found = load_newest_of(worker, place->path, Owner::somebody);
         if (!found) mistake = DataError{from + " (has no states), name a run that has saved some"};
-        agree_to_start(world, patience, mistake);
+        agree_to_start(worker, mistake);
         return found.value_or(Found{});
     }
     Attempt attempt = load(worker, place->path);
@@ -124,17 +122,16 @@ RunStates::Found RunStates::load_from(engine::Worker& worker, Nanoseconds patien
         attempt.mistake = DataError{from + " (" + attempt.damage +
                                     "), name another state, or the run for its newest whole one"};
     }
-    agree_to_start(world, patience, attempt.mistake);
+    agree_to_start(worker, attempt.mistake);
     return {place->path, attempt.steps};
 }
 
-std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker, Nanoseconds patience,
+std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker,
                                                        const std::string& folder) {
-    return load_newest_of(worker, patience, folder, Owner::us);
+    return load_newest_of(worker, folder, Owner::us);
 }
 
 std::optional<RunStates::Found> RunStates::load_newest_of(engine::Worker& worker,
-                                                          Nanoseconds patience,
                                                           const std::string& folder, Owner owner) {
     world::World& world = worker.messenger().world();
     std::vector<state::FoundState> states;
@@ -147,7 +144,7 @@ std::optional<RunStates::Found> RunStates::load_newest_of(engine::Worker& worker
             problem = DataError{std::string{error.what()} + ", see why states cannot be listed"};
         }
     }
-    agree_to_start(world, patience, problem);
+    agree_to_start(worker, problem);
     for (std::size_t next = 0;; ++next) {
         const bool any = next < states.size();
         const engine::Told told = engine::tell_all(worker, any ? states[next].steps : -1);
@@ -157,11 +154,11 @@ std::optional<RunStates::Found> RunStates::load_newest_of(engine::Worker& worker
             const DataError damaged{"the states below " + visible(folder) +
                                     " (none is whole), see `rhizome-state verify`; move them away "
                                     "to begin anew"};
-            agree_to_start(world, patience, std::optional<UserError>{damaged});
+            agree_to_start(worker, std::optional<UserError>{damaged});
         }
         const std::string path = folder + "/" + state::state_name(told.number);
         const Attempt attempt = load(worker, path);
-        agree_to_start(world, patience, attempt.mistake);
+        agree_to_start(worker, attempt.mistake);
         // An index is read by all, and one of them says what is wrong with it.
         const bool says = !attempt.is_known_to_all || world::is_first(world);
         if (!attempt.damage.empty() && says) {

@@ -49,11 +49,10 @@ class RunStates {
     /// Loads the newest whole state of a folder into the worker; damaged ones are named and passed
     /// over. Nothing if there is none. All workers must call it. Throws UserError on all of them:
     /// the mathematics differ, all states are damaged, a worker was lost.
-    [[nodiscard]] std::optional<Found> load_newest(engine::Worker& worker, Nanoseconds patience,
+    [[nodiscard]] std::optional<Found> load_newest(engine::Worker& worker,
                                                    const std::string& folder);
     /// Loads this one, or the newest whole one of another run, which is left as it is. Likewise.
-    [[nodiscard]] Found load_from(engine::Worker& worker, Nanoseconds patience,
-                                  const std::string& path);
+    [[nodiscard]] Found load_from(engine::Worker& worker, const std::string& path);
 
     /// Adds to the history that is stored with the next state.
     void note(std::int32_t steps, const std::string& kind, const std::string& text);
@@ -62,7 +61,7 @@ class RunStates {
 
   private:
     enum class Owner : std::uint8_t { us, somebody };
-    [[nodiscard]] std::optional<Found> load_newest_of(engine::Worker& worker, Nanoseconds patience,
+    [[nodiscard]] std::optional<Found> load_newest_of(engine::Worker& worker,
                                                       const std::string& folder, Owner owner);
     struct Attempt {
         std::optional<UserError> mistake;  // no other state would do

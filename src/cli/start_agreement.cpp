@@ -12,32 +12,48 @@ constexpr std::uint32_t flag_of(ExitCode code) {
 }
 
 /// What nobody has cleared.
-std::uint32_t agreed_flags(world::World& world, Nanoseconds patience, std::uint32_t flags) {
-    const world::Agreement agreement = world.agree(flags, world.clock().now() + patience);
+std::uint32_t flags_of(const world::Agreement& agreement) {
     if (agreement.status == CommStatus::ok) return agreement.flags;
     throw UserError{ExitCode::peer_lost,
                     "a worker was lost before the first step (it ended or did not answer), see "
                     "what it said"};
 }
 
-}  // namespace
+std::uint32_t agreed_flags(world::World& world, Nanoseconds patience, std::uint32_t flags) {
+    return flags_of(world.agree(flags, world.clock().now() + patience));
+}
 
-void agree_to_start(world::World& world, Nanoseconds patience,
-                    const std::optional<UserError>& problem) {
-    const bool first = world::is_first(world);
+std::uint32_t flags_about(const world::World& world, const std::optional<UserError>& problem) {
     std::uint32_t flags = all_flags;
     if (problem) flags &= ~flag_of(problem->code());
-    if (problem && first) flags &= ~first_member_is_well;
-    const std::uint32_t agreed = agreed_flags(world, patience, flags);
+    if (problem && world::is_first(world)) flags &= ~first_member_is_well;
+    return flags;
+}
+
+/// Throws the problem that somebody has.
+void act_on(std::uint32_t agreed, const world::World& world,
+            const std::optional<UserError>& problem) {
     const bool first_is_well = (agreed & first_member_is_well) != 0;
     if (problem) {
-        throw first || first_is_well ? *problem : UserError{problem->code(), ""};
+        throw world::is_first(world) || first_is_well ? *problem : UserError{problem->code(), ""};
     }
     for (std::uint32_t code = 0; code < 16; ++code) {
         if ((agreed & flag_of(static_cast<ExitCode>(code))) == 0) {
             throw UserError{static_cast<ExitCode>(code), ""};
         }
     }
+}
+
+}  // namespace
+
+void agree_to_start(world::World& world, Nanoseconds patience,
+                    const std::optional<UserError>& problem) {
+    act_on(agreed_flags(world, patience, flags_about(world, problem)), world, problem);
+}
+
+void agree_to_start(engine::Worker& worker, const std::optional<UserError>& problem) {
+    const world::World& world = worker.messenger().world();
+    act_on(flags_of(worker.agree_on_flags(flags_about(world, problem))), world, problem);
 }
 
 void agree_on(world::World& world, Nanoseconds patience, std::uint64_t number,

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/error.hpp"
+#include "engine/worker.hpp"
 #include "world/world.hpp"
 
 namespace rhizome::cli {
@@ -16,6 +17,9 @@ namespace rhizome::cli {
 /// workers if anybody has something: with its text where nobody else says it, elsewhere without.
 void agree_to_start(world::World& world, Nanoseconds patience,
                     const std::optional<UserError>& problem);
+
+/// Likewise, of workers: it counts as one of their agreements, so a loss in it can be repaired.
+void agree_to_start(engine::Worker& worker, const std::optional<UserError>& problem);
 
 /// Throws `if_not` on all workers, with its text on the first, unless all have the same number.
 void agree_on(world::World& world, Nanoseconds patience, std::uint64_t number,

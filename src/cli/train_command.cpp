@@ -3,15 +3,16 @@
 #include <cstring>
 #include <memory>
 
+#include "cli/faults.hpp"
 #include "cli/memory_limit.hpp"
-#include "cli/metrics.hpp"
 #include "cli/preparation.hpp"
-#include "cli/progress.hpp"
 #include "cli/run_layout.hpp"
+#include "cli/run_repair.hpp"
 #include "cli/run_states.hpp"
 #include "cli/start_agreement.hpp"
 #include "cli/timeline.hpp"
 #include "cli/values.hpp"
+#include "cli/voice.hpp"
 #include "core/digest.hpp"
 #include "core/text.hpp"
 #include "engine/state_digest.hpp"
@@ -21,55 +22,21 @@
 namespace rhizome::cli {
 namespace {
 
-/// What the first member prints, and the others do not.
-class Voice final : public engine::TrainObserver {
+/// The voice, and what else happens at a repair.
+class Observer final : public engine::TrainObserver {
   public:
-    Voice(const TrainSettings& settings, const data::Datasets& datasets, const Clock& clock,
-          std::int32_t steps_before, int output)
-        : output_{output},
-          progress_{ProgressConfig{.steps = settings.config.steps,
-                                   .steps_before = steps_before,
-                                   .tokens_per_step = samples_per_step(settings.config) *
-                                                      settings.config.model.context,
-                                   .samples_per_step = samples_per_step(settings.config),
-                                   .samples_per_pass = datasets.train->samples(),
-                                   .log_interval = settings.config.log_interval},
-                    settings.screen, clock,
-                    [output](std::string_view text) { write_all(output, text); }} {}
+    Observer(Voice& voice, std::function<void(const engine::RepairRecord&)> on_repair)
+        : voice_{voice}, on_repair_{std::move(on_repair)} {}
 
-    void on_step(const engine::StepResult& result) override { progress_.on_step(result); }
+    void on_step(const engine::StepResult& result) override { voice_.on_step(result); }
     void on_evaluation(std::int32_t steps, double loss) override {
-        progress_.on_evaluation(steps, loss);
+        voice_.on_evaluation(steps, loss);
     }
-    void on_save(const engine::SaveEnd& end) {
-        const double seconds = std::chrono::duration<double>(end.took).count();
-        progress_.say(end.steps, "saved " + visible(end.path) + "  " +
-                                     to_short(static_cast<double>(end.bytes)) + "B in " +
-                                     to_text_short(seconds) + " s");
-    }
-    void table(const std::vector<std::pair<std::string, std::string>>& extra) {
-        write_all(output_, "\n" + progress_.table(extra));
-    }
+    void on_repair(const engine::RepairRecord& record) override { on_repair_(record); }
 
   private:
-    int output_;
-    Progress progress_;
-};
-
-/// Tells all of these the same; maybe there are none.
-class Observers final : public engine::TrainObserver {
-  public:
-    void add(engine::TrainObserver& observer) { all_.push_back(&observer); }
-
-    void on_step(const engine::StepResult& result) override {
-        for (engine::TrainObserver* each : all_) each->on_step(result);
-    }
-    void on_evaluation(std::int32_t steps, double loss) override {
-        for (engine::TrainObserver* each : all_) each->on_evaluation(steps, loss);
-    }
-
-  private:
-    std::vector<engine::TrainObserver*> all_;
+    Voice& voice_;
+    std::function<void(const engine::RepairRecord&)> on_repair_;
 };
 
 std::uint64_t digest_of(const engine::RunPlan& plan) {
@@ -96,6 +63,10 @@ class Training {
     void make_worker();
     void begin();
     void watch();
+    void plan_repairs();
+    [[nodiscard]] CommStatus load_again(engine::Worker& worker);
+    void on_repair(const engine::RepairRecord& record);
+    [[nodiscard]] bool speaks() const { return world::is_first(world_); }
     void make_saver(const std::string& folder, std::optional<std::int32_t> saved);
     void on_save(const engine::SaveEnd& end);
     [[nodiscard]] engine::TrainEnd train();
@@ -103,16 +74,16 @@ class Training {
     [[nodiscard]] ExitCode say_end(const engine::TrainEnd& end);
     void table(const std::vector<std::pair<std::string, std::string>>& extra);
     void finish(ExitCode code, const std::string& reason, std::int32_t steps);
-    [[nodiscard]] CommStatus agree_to_end();
+    [[nodiscard]] CommStatus part();
+    [[nodiscard]] ExitCode end_of_loss(const engine::TrainEnd& end);
     [[nodiscard]] std::string what_is_left() const;
-    [[nodiscard]] std::string loss_text(CommStatus status, std::int32_t steps) const;
+    [[nodiscard]] std::string loss_text(const engine::TrainEnd& end) const;
 
     const TrainSettings& settings_;
     const RunConfig& config_;
     world::World& world_;
     const Log& log_;
     int output_;
-    bool speaks_;
     std::shared_ptr<state::FileSystem> files_ = state::make_file_system();
     std::unique_ptr<Preparation> prepared_;
     std::optional<TimelineFile> timeline_;
@@ -120,8 +91,10 @@ class Training {
     std::unique_ptr<RunStates> states_;
     std::unique_ptr<engine::Background> background_;
     std::optional<engine::Saver> saver_;
+    std::optional<engine::RepairConfig> repair_;
     std::optional<Voice> voice_;
-    std::optional<Metrics> metrics_;
+    engine::DigestEnd digests_{CommStatus::ok, {}};  // of all, at the end, on the first member
+    std::string fence_;  // why this worker may not go on, if so
     std::int32_t first_step_ = 0;
 };
 
@@ -130,23 +103,23 @@ Training::Training(const TrainSettings& settings, world::World& world, const Log
       config_{settings.config},
       world_{world},
       log_{log},
-      output_{output},
-      speaks_{world::is_first(world)} {
+      output_{output} {
     const Nanoseconds patience = to_nanoseconds(config_.bounds.wait_s);
-    if (speaks_) write_all(output, to_text(config_) + "\n");
+    if (speaks()) write_all(output, to_text(config_) + "\n");
     prepared_ = agree_to_start(world, patience,
                                [&] { return std::make_unique<Preparation>(settings, world); });
     agree_on(world, patience, digest_of(prepared_->plan),
              ConfigError{"the layout (differs between ranks), give all of them the same pipelines, "
                          "cut, style and owners, and one file of costs"});
-    if (speaks_) {
+    if (speaks()) {
         warn(settings_, *prepared_, log);
         write_all(output, summary(config_, *prepared_));
     }
     make_worker();
     begin();
-    if (speaks_) write_all(output, "\n");
-    if (speaks_) watch();
+    if (speaks()) write_all(output, "\n");
+    watch();
+    plan_repairs();
 }
 
 void Training::make_worker() {
@@ -169,17 +142,26 @@ void Training::make_worker() {
                              .patience = to_nanoseconds(config_.bounds.wait_s),
                              .begin = engine::Begin::loaded,
                              .pulse = settings_.pulse,
-                             .recorder = timeline_ ? &*timeline_ : nullptr});
+                             .recorder = timeline_ ? &*timeline_ : nullptr,
+                             .probe = probe_of(config_.faults, world_, settings_.folder)});
 }
 
-/// What the first member tells of the run.
 void Training::watch() {
-    voice_.emplace(settings_, prepared_->datasets, world_.clock(), first_step_, output_);
-    if (!settings_.folder) return;
-    metrics_.emplace(settings_.folder->path(), samples_per_step(config_) * config_.model.context,
-                     world_.clock(), log_);
-    const LayerTable& table = prepared_->network.table();
-    metrics_->on_start(
+    const std::int64_t tokens_per_step = samples_per_step(config_) * config_.model.context;
+    voice_.emplace(
+        Voice::Config{
+            .progress = {.steps = config_.steps,
+                         .steps_before = first_step_,
+                         .tokens_per_step = tokens_per_step,
+                         .samples_per_step = samples_per_step(config_),
+                         .samples_per_pass = prepared_->datasets.train->samples(),
+                         .log_interval = config_.log_interval},
+            .screen = settings_.screen,
+            .output = output_,
+            .folder = settings_.folder ? settings_.folder->path() : "",
+            .tokens_per_step = tokens_per_step},
+        world_.clock(), log_, speaks() ? Speaks::yes : Speaks::no);
+    voice_->on_start(
         {.time = std::chrono::system_clock::now(),
          .program = "rhizome " RHIZOME_VERSION,
          .steps = config_.steps,
@@ -187,7 +169,44 @@ void Training::watch() {
          .workers = static_cast<std::int64_t>(world_.members().size()),
          .mathematics = mathematics_digest(config_, prepared_->datasets.train_digest),
          .fingerprint = prepared_->computing().fingerprint(),
-         .layout = layout_text(config_, prepared_->plan, prepared_->costs, table)});
+         .layout =
+             layout_text(config_, prepared_->plan, prepared_->costs, prepared_->network.table())});
+}
+
+void Training::plan_repairs() {
+    repair_.emplace(repair_config(config_, *prepared_));
+    repair_->is_allowed = [this](const world::World& world) {
+        if (!settings_.folder) return true;
+        const auto fence = settings_.folder->open_epoch(world.epoch(), world.members());
+        fence_ = fence.value_or("");
+        return !fence;
+    };
+    repair_->load = [this](engine::Worker& worker) { return load_again(worker); };
+}
+
+/// The newest whole state, or the beginning.
+CommStatus Training::load_again(engine::Worker& worker) {
+    try {
+        const std::string folder =
+            settings_.folder ? states_folder(settings_.folder->path()) : "";
+        if (!folder.empty() && states_->load_newest(worker, folder)) return CommStatus::ok;
+        if (!config_.from.empty()) {
+            static_cast<void>(states_->load_from(worker, config_.from));
+        } else {
+            worker.initialize();
+        }
+        return CommStatus::ok;
+    } catch (const UserError& error) {
+        if (error.code() == ExitCode::peer_lost) return CommStatus::peer_lost;
+        throw;
+    }
+}
+
+void Training::on_repair(const engine::RepairRecord& record) {
+    if (speaks()) voice_->take_over();
+    voice_->on_repair(record);
+    states_->note(record.steps, "repaired", to_text(record));
+    if (timeline_) timeline_->named("repair", {record.began, record.ended});
 }
 
 /// Goes on from the newest state in the run's folder, or from the one that was named, or begins.
@@ -198,10 +217,10 @@ void Training::begin() {
         prepared_->network.table(), log_);
     std::optional<RunStates::Found> found;
     const std::string folder = settings_.folder ? states_folder(settings_.folder->path()) : "";
-    if (!folder.empty()) found = states_->load_newest(*worker_, patience, folder);
+    if (!folder.empty()) found = states_->load_newest(*worker_, folder);
     const bool own = found.has_value();
     if (!found && !config_.from.empty()) {
-        found = states_->load_from(*worker_, patience, config_.from);
+        found = states_->load_from(*worker_, config_.from);
     }
     std::optional<UserError> beyond;
     if (found && found->steps > config_.steps) {
@@ -216,7 +235,7 @@ void Training::begin() {
                             counted(static_cast<std::int64_t>(world_.members().size()), "worker");
     states_->note(first_step_, found ? "resumed" : "started",
                   found ? how + ", from " + found->path : how);
-    if (speaks_ && found) write_all(output_, "goes on from " + visible(found->path) + "\n");
+    if (speaks() && found) write_all(output_, "goes on from " + visible(found->path) + "\n");
     if (!folder.empty()) make_saver(folder, own ? std::optional{first_step_} : std::nullopt);
 }
 
@@ -241,16 +260,10 @@ void Training::on_save(const engine::SaveEnd& end) {
     if (timeline_) timeline_->named("save", {now - end.took, now});
     if (end.problem.empty()) {
         if (voice_) voice_->on_save(end);
-        if (metrics_) {
-            metrics_->on_save({.steps = end.steps,
-                               .seconds = std::chrono::duration<double>(end.took).count(),
-                               .bytes = end.bytes,
-                               .path = end.path});
-        }
         return;
     }
     states_->note(end.steps, "save failed", end.problem);
-    if (metrics_) metrics_->on_failed_save(end.steps, end.problem);
+    if (voice_) voice_->on_failed_save(end);
     log_.warn("state " + visible(end.path) + " was not saved (" + end.problem +
               "), the run goes on and older states are as they were");
 }
@@ -262,7 +275,7 @@ void Training::table(const std::vector<std::pair<std::string, std::string>>& ext
 /// Says once for the run how it ended: in its folder, where the first word holds and the launcher
 /// reads it, otherwise here.
 void Training::finish(ExitCode code, const std::string& reason, std::int32_t steps) {
-    if (metrics_) metrics_->on_end(code, reason, steps);
+    if (voice_) voice_->on_end(code, reason, steps);
     if (settings_.folder) {
         const world::Marked marked = settings_.folder->finish(code, reason);
         if (!marked.problem) return;
@@ -279,45 +292,56 @@ std::string Training::what_is_left() const {
                  : "nothing had been saved yet";
 }
 
-std::string Training::loss_text(CommStatus status, std::int32_t steps) const {
-    std::string what = "a worker was lost";
-    if (status == CommStatus::revoked) what = "another worker gave it up, see what it said";
-    if (status == CommStatus::timed_out) {
-        what = "a worker or the device did not answer within bounds.wait_s=" +
-               rhizome::to_text(config_.bounds.wait_s);
-    }
-    return "the run ended after " + counted(steps, "step") + " (" + what + "), " + what_is_left();
+std::string Training::loss_text(const engine::TrainEnd& end) const {
+    return "the run ended after " + counted(end.steps_done, "step") + " (" + end.parked + "), " +
+           what_is_left();
 }
 
-/// The last agreement: then nobody needs anybody any more.
-CommStatus Training::agree_to_end() { return worker_->agree(engine::vote::all).status; }
+/// What all do together when the training is over; a loss lets them begin it again.
+CommStatus Training::part() {
+    digests_ = engine::gather_digests(*worker_, prepared_->network.table());
+    if (digests_.status != CommStatus::ok) return digests_.status;
+    if (timeline_) timeline_->finish();  // before the last agreement: then all are there
+    // Then nobody needs anybody any more.
+    return worker_->agree(engine::vote::all).status;
+}
 
 /// The end of a run that trained to its end, or was stopped before it.
 ExitCode Training::end_in_order(const engine::TrainEnd& end) {
-    const engine::DigestEnd digests = engine::gather_digests(*worker_, prepared_->network.table());
-    if (timeline_) timeline_->finish();  // before the last agreement: then all are there
-    const CommStatus status = digests.status == CommStatus::ok ? agree_to_end() : digests.status;
-    if (status != CommStatus::ok) {
-        finish(ExitCode::peer_lost, loss_text(status, end.steps_done), end.steps_done);
-        return ExitCode::peer_lost;
-    }
-    if (speaks_ && settings_.print_digests) {
+    if (speaks() && settings_.print_digests) {
         std::string text = "\n";
-        for (const engine::ChunkDigest& chunk : digests.chunks) {
+        for (const engine::ChunkDigest& chunk : digests_.chunks) {
             text += chunk.hex + "  " + chunk.name + "\n";
         }
         write_all(output_, text);
     }
-    if (speaks_) {
-        table({{"memory", to_short(memory_peak_bytes()) + "B at most in this process, " +
-                              to_short(static_cast<double>(prepared_->memory.total())) +
-                              "B planned for tensors"},
-               {"weights", engine::digest_of(digests.chunks)}});
-    }
-    if (const auto& folder = settings_.folder; speaks_ && timeline_ && folder) {
+    table({{"memory", to_short(memory_peak_bytes()) + "B at most in this process, " +
+                          to_short(static_cast<double>(prepared_->memory.total())) +
+                          "B planned for tensors"},
+           {"weights", engine::digest_of(digests_.chunks)}});
+    if (const auto& folder = settings_.folder; speaks() && timeline_ && folder) {
         merge_timelines(*files_, folder->path(), log_);
     }
     return say_end(end);
+}
+
+/// Of a loss that could not be repaired.
+ExitCode Training::end_of_loss(const engine::TrainEnd& end) {
+    if (timeline_) timeline_->finish();
+    if (!end.parked.empty()) {  // for all who live
+        table({});
+        finish(ExitCode::peer_lost, loss_text(end), end.steps_done);
+        return ExitCode::peer_lost;
+    }
+    // Others may go on, so this is not the end of the run.
+    const std::string why = fence_.empty() ? "the others did not answer within bounds.wait_s=" +
+                                                 rhizome::to_text(config_.bounds.wait_s) +
+                                                 " or bounds.repair_s=" +
+                                                 rhizome::to_text(config_.bounds.repair_s)
+                                           : fence_;
+    log_.error("worker " + std::to_string(world_.self().value()) + " leaves the run after " +
+               counted(end.steps_done, "step") + " (" + why + "), " + what_is_left());
+    return ExitCode::peer_lost;
 }
 
 ExitCode Training::say_end(const engine::TrainEnd& end) {
@@ -331,7 +355,12 @@ ExitCode Training::say_end(const engine::TrainEnd& end) {
         reason = "the run ended after " + counted(end.steps_done, "step") +
                  " (its last state could not be saved), " + what_is_left();
     }
-    if (speaks_) finish(code, reason, end.steps_done);
+    if (speaks()) {
+        finish(code, reason, end.steps_done);
+    } else if (settings_.folder) {
+        // The first member may be lost before it has said so.
+        static_cast<void>(settings_.folder->finish(code, reason));
+    }
     return code;
 }
 
@@ -341,28 +370,23 @@ engine::TrainEnd Training::train() {
                                  .evaluate_interval = config_.evaluate_interval,
                                  .saver = saver_ ? &*saver_ : nullptr,
                                  .save_interval = config_.save_interval};
-    loop.stop_asked = [this] { return speaks_ && settings_.hears_stop(); };
-    loop.save_asked = [this] { return speaks_ && settings_.hears_save(); };
-    loop.on_loss = [this](CommStatus status, std::int32_t steps_done) {
-        if (timeline_) timeline_->finish();
-        table({});
-        finish(ExitCode::peer_lost, loss_text(status, steps_done), steps_done);
-    };
-    Observers observers;
-    if (voice_) observers.add(*voice_);
-    if (metrics_) observers.add(*metrics_);
-    return engine::train(*worker_, loop, observers);
+    loop.stop_asked = [this] { return speaks() && settings_.hears_stop(); };
+    loop.save_asked = [this] { return speaks() && settings_.hears_save(); };
+    loop.repair = &*repair_;
+    loop.part = [this] { return part(); };
+    Observer observer{*voice_, [this](const engine::RepairRecord& record) { on_repair(record); }};
+    return engine::train(*worker_, loop, observer);
 }
 
 ExitCode Training::run() {
     try {
         const engine::TrainEnd end = train();
-        return end.status == CommStatus::ok ? end_in_order(end) : ExitCode::peer_lost;
+        return end.status == CommStatus::ok ? end_in_order(end) : end_of_loss(end);
     } catch (const DivergedError& error) {
         // All workers are here: they know the same numbers.
         if (timeline_) timeline_->finish();
         table({});
-        if (speaks_) finish(ExitCode::diverged, error.what(), worker_->committed_steps());
+        if (speaks()) finish(ExitCode::diverged, error.what(), worker_->committed_steps());
         return ExitCode::diverged;
     }
 }

@@ -1,5 +1,7 @@
 // The cpu backend: matrix products by oneDNN, the loops around them in vectors. What it has no way
 // of its own for, and all double precision, is the reference backend's.
+#include <algorithm>
+#include <array>
 #include <system_error>
 
 #include "device/cpu_kernels.hpp"
@@ -17,6 +19,22 @@ using cpu::Order;
 Extent extent_of(const Tensor& tensor) {
     const std::int64_t columns = last_extent(tensor);
     return {tensor.elements() / columns, columns};
+}
+
+// Sums that are added up side by side: so many additions are under way in a core at once.
+constexpr std::size_t chains = 8;
+
+void squares_side_by_side(const Tensor& sums, std::span<const Tensor> of) {
+    std::array<const float*, chains> values{};
+    for (std::size_t c = 0; c < chains; ++c) values[c] = numbers<float>(of[c]);
+    std::array<double, chains> squares{};
+    for (std::int64_t i = 0; i < of.front().elements(); ++i) {
+        for (std::size_t c = 0; c < chains; ++c) {
+            const auto value = static_cast<double>(values[c][i]);
+            squares[c] += value * value;
+        }
+    }
+    std::copy(squares.begin(), squares.end(), numbers<double>(sums));
 }
 
 bool is_single(const Tensor& tensor) { return tensor.dtype == DType::f32; }
@@ -131,6 +149,26 @@ class CpuStream final : public StreamOnTop {
         kernels_.attention_backward(
             pool_, attention_shape(out, log_sum, qkv), numbers<float>(d_qkv), numbers<float>(d_out),
             numbers<float>(out), numbers<float>(log_sum), numbers<float>(qkv), dropout);
+    }
+
+    void sums_of_squares(Tensor sums, std::span<const Tensor> of) override {
+        ENSURE(sums.elements() == static_cast<std::int64_t>(of.size()));
+        for (std::size_t first = 0; first < of.size();) {
+            const bool fits = of.size() - first >= chains;
+            const auto these = of.subspan(first, fits ? chains : 1);
+            const Tensor to = sums.slice(static_cast<std::int64_t>(first),
+                                         static_cast<std::int64_t>(these.size()));
+            const bool alike = fits && std::all_of(these.begin(), these.end(), [&](const Tensor& x) {
+                return is_single(x) && x.elements() == these.front().elements();
+            });
+            if (alike) {
+                squares_side_by_side(to, these);
+                first += chains;
+            } else {
+                inner().sum_of_squares(to.slice(0, 1), these.front());
+                ++first;
+            }
+        }
     }
 
     void cross_entropy(Tensor loss, Tensor logits, Tensor targets, double gradient_scale) override {

@@ -135,8 +135,10 @@ class Stream {
                                double gradient_scale) = 0;
 
     // --- optimizer, on a chunk ---
-    /// `sum` (scalar f64) becomes the sum of squares in element order.
-    virtual void sum_of_squares(Tensor sum, Tensor x) = 0;
+    /// `sums` (N, f64) become the sums of squares of as many tensors, each in element order. Such a
+    /// sum is a chain in which each addition waits for the one before; several go side by side.
+    virtual void sums_of_squares(Tensor sums, std::span<const Tensor> of) = 0;
+    void sum_of_squares(Tensor sum, const Tensor& x) { sums_of_squares(sum, std::span{&x, 1}); }
     virtual void adamw(Tensor parameter, Tensor first_moment, Tensor second_moment, Tensor gradient,
                        const AdamWStep& step) = 0;
 };

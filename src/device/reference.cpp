@@ -238,16 +238,20 @@ class ReferenceStream final : public Stream {
         });
     }
 
-    void sum_of_squares(Tensor sum, Tensor x) override {
-        with_type(x, [&]<class T>() {
-            const T* const values = numbers<T>(x);
-            double squares = 0;
-            for (std::int64_t i = 0; i < x.elements(); ++i) {
-                const auto value = static_cast<double>(values[i]);
-                squares += value * value;
-            }
-            *numbers<double>(sum) = squares;
-        });
+    void sums_of_squares(Tensor sums, std::span<const Tensor> of) override {
+        ENSURE(sums.elements() == static_cast<std::int64_t>(of.size()));
+        double* sum = numbers<double>(sums);
+        for (const Tensor& x : of) {
+            with_type(x, [&]<class T>() {
+                const T* const values = numbers<T>(x);
+                double squares = 0;
+                for (std::int64_t i = 0; i < x.elements(); ++i) {
+                    const auto value = static_cast<double>(values[i]);
+                    squares += value * value;
+                }
+                *sum++ = squares;
+            });
+        }
     }
 
     void adamw(Tensor parameter, Tensor first_moment, Tensor second_moment, Tensor gradient,

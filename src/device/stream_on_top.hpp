@@ -69,7 +69,9 @@ class StreamOnTop : public Stream {
     void cross_entropy(Tensor loss, Tensor logits, Tensor targets, double gradient_scale) override {
         inner_->cross_entropy(loss, logits, targets, gradient_scale);
     }
-    void sum_of_squares(Tensor sum, Tensor x) override { inner_->sum_of_squares(sum, x); }
+    void sums_of_squares(Tensor sums, std::span<const Tensor> of) override {
+        inner_->sums_of_squares(sums, of);
+    }
     void adamw(Tensor parameter, Tensor first_moment, Tensor second_moment, Tensor gradient,
                const AdamWStep& step) override {
         inner_->adamw(parameter, first_moment, second_moment, gradient, step);

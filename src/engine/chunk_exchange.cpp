@@ -221,11 +221,13 @@ void ChunkExchange::add_up(device::Stream& stream, const LocalSum& local) {
 void ChunkExchange::squares(device::Stream& stream, std::span<const std::size_t> chunks,
                             Tensor to) {
     const auto& owned = state_.owned();
+    std::vector<Tensor> gradients;
     std::size_t at = 0;
-    for (std::size_t i = 0; i < chunks.size(); ++i) {
-        while (owned[at].place != chunks[i]) ++at;  // both ascend
-        stream.sum_of_squares(to.slice(static_cast<std::int64_t>(i), 1), sums_[at].gradient);
+    for (const std::size_t chunk : chunks) {
+        while (owned[at].place != chunk) ++at;  // both ascend
+        gradients.push_back(sums_[at].gradient);
     }
+    stream.sums_of_squares(to, gradients);
 }
 
 void ChunkExchange::update(device::Stream& stream, const model::OptimizerConfig& optimizer,

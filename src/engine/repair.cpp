@@ -76,10 +76,12 @@ class Repair {
         while (status != CommStatus::ok) {
             ++record_.attempts;
             if (worker_.abandon() != CommStatus::ok || now() >= deadline) return lost();
+            worker_.reach(Phase::open);
             if (worker_.open_epoch(deadline) != CommStatus::ok) return lost();
             record_.opened = now();
             record_.epoch = world().epoch();
             if (!config_.is_allowed(world())) return lost();
+            record_.rung = recover::Rung::replan;
             status = attempt();
             if (record_.rung == recover::Rung::park) return lost();
         }
@@ -98,10 +100,12 @@ class Repair {
     }
 
     [[nodiscard]] CommStatus attempt() {
+        worker_.reach(Phase::report);
         ReportExchange reports{worker_, notes_};
         if (const CommStatus status = reports.wait(survey_); status != CommStatus::ok) {
             return give_up(status);
         }
+        worker_.reach(Phase::decide);
         const recover::Decision decision = recover::decide(survey_, config_.facts);
         record_.rung = decision.rung;
         record_.reason = decision.reason;
@@ -120,6 +124,7 @@ class Repair {
 
     [[nodiscard]] CommStatus move(const recover::Decision& decision,
                                   std::unique_ptr<Assignment> next) {
+        worker_.reach(Phase::move);
         MoveExchange moves{worker_, decision.moves, next->plan.owners};
         const CommStatus status = moves.wait();
         if (status != CommStatus::ok) return give_up(status);
@@ -128,14 +133,18 @@ class Repair {
         record_.bytes_moved =
             recover::bytes_of(decision.moves, config_.facts.table, decision.owners);
         record_.steps = decision.steps;
+        worker_.reach(Phase::agree);
         const Voted voted = worker_.agree(vote::all);
-        if (voted.status == CommStatus::ok) worker_.adopt(std::move(next), Adopt::filled);
-        return voted.status;
+        if (voted.status != CommStatus::ok) return voted.status;
+        worker_.reach(Phase::adopt);
+        worker_.adopt(std::move(next), Adopt::filled);
+        return CommStatus::ok;
     }
 
     /// Back to a state that somebody saved. Here nobody keeps what it had: of some chunk nobody has
     /// anything.
     [[nodiscard]] CommStatus load(std::unique_ptr<Assignment> next) {
+        worker_.reach(Phase::load);
         worker_.adopt(std::move(next), Adopt::empty);
         const CommStatus status = config_.load(worker_);
         const Voted voted = status == CommStatus::ok ? worker_.agree(vote::all) : Voted{status, 0};

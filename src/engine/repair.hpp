@@ -25,7 +25,7 @@ struct RepairRecord {
     Epoch epoch{0};                 // that was opened
     std::vector<WorkerId> lost{};   // since the epoch before the loss
     CommStatus noticed{};           // how this worker did
-    recover::Rung rung{};
+    recover::Rung rung = recover::Rung::replan;
     std::string reason{};
     std::int32_t steps = 0;         // the run goes on after so many
     std::int32_t attempts = 0;
@@ -35,6 +35,9 @@ struct RepairRecord {
     Nanoseconds decided{};
     Nanoseconds moved{};
     Nanoseconds ended{};
+    // --- what has to be done again ---
+    Nanoseconds again{};           // that had gone into what broke off, on this worker
+    std::int32_t steps_again = 0;  // committed ones, after a return to an older state
 };
 
 struct RepairConfig {

@@ -33,6 +33,7 @@ Votes Saver::votes() {
 }
 
 CommStatus Saver::between_steps(std::int32_t steps, Votes all, Due due) {
+    worker_.reach(engine::Phase::save);
     wanted_ = wanted_ || due == Due::yes || (all & vote::no_save) == 0;
     if (phase_ != Phase::rest && (all & vote::idle) != 0) advance(all);
     if (phase_ != Phase::rest || !wanted_) return CommStatus::ok;

@@ -33,12 +33,10 @@ struct Notes {
 
 class Loop {
   public:
-    Loop(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer,
-         const std::function<CommStatus()>& last)
+    Loop(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer)
         : worker_{worker},
           config_{config},
           observer_{observer},
-          last_{last},
           done_{config.first_step},
           tended_{config.first_step} {}
 
@@ -46,6 +44,7 @@ class Loop {
         bool ended = false;
         while (!ended) {
             CommStatus status = CommStatus::ok;
+            const Attempted attempted{now(), done_};
             if (tended_ < done_) {
                 status = tend();
             } else if (stopped_ || done_ >= config_.steps) {
@@ -54,10 +53,10 @@ class Loop {
             } else {
                 status = step();
             }
-            if (status != CommStatus::ok) status = go_on_after(status);
-            if (status != CommStatus::ok) return {status, done_, false};
+            if (status != CommStatus::ok) status = go_on_after(status, attempted);
+            if (status != CommStatus::ok) return {status, done_, false, parked_};
         }
-        return {CommStatus::ok, done_, stopped_};
+        return {CommStatus::ok, done_, stopped_, ""};
     }
 
   private:
@@ -71,6 +70,14 @@ class Loop {
         }
         return end.status;
     }
+
+    /// A step, or what is due after one, before it began.
+    struct Attempted {
+        Nanoseconds began;
+        std::int32_t done;
+    };
+
+    [[nodiscard]] Nanoseconds now() { return worker_.messenger().world().clock().now(); }
 
     /// What is due after the last step.
     [[nodiscard]] CommStatus tend() {
@@ -98,19 +105,25 @@ class Loop {
 
     /// Of the run. What is not finite is not saved.
     [[nodiscard]] CommStatus end() {
+        worker_.reach(Phase::end);
         CommStatus status = worker_.expect_finite_parameters();
         if (status == CommStatus::ok && config_.saver != nullptr) {
             status = config_.saver->finish(done_);
         }
-        return status == CommStatus::ok ? last_() : status;
+        return status == CommStatus::ok ? config_.part() : status;
     }
 
-    [[nodiscard]] CommStatus go_on_after(CommStatus status) {
+    [[nodiscard]] CommStatus go_on_after(CommStatus status, const Attempted& attempted) {
         if (config_.repair == nullptr) return status;
         Notes notes{.tended = tended_};
         if (config_.saver != nullptr) notes.saver = config_.saver->notes();
-        const RepairEnd repaired = repair(worker_, *config_.repair, status, notes.numbers());
+        const Nanoseconds noticed = now();
+        const bool committed = done_ > attempted.done;
+        RepairEnd repaired = repair(worker_, *config_.repair, status, notes.numbers());
+        parked_ = repaired.record.rung == recover::Rung::park ? repaired.record.reason : "";
         if (repaired.status != CommStatus::ok) return status;
+        if (!committed) repaired.record.again = noticed - attempted.began;
+        repaired.record.steps_again = done_ - worker_.committed_steps();
         notes = Notes::of_all(repaired.reports);
         done_ = worker_.committed_steps();
         // After an older state was loaded, what was due before it has been done.
@@ -132,22 +145,18 @@ class Loop {
     Worker& worker_;
     const TrainLoopConfig& config_;
     TrainObserver& observer_;
-    const std::function<CommStatus()>& last_;
     std::int32_t done_;    // steps
     std::int32_t tended_;  // after so many steps everything due was done
     Votes votes_ = vote::all;  // of all, in the last step's agreement
     bool stopped_ = false;     // by somebody's wish, before the last step
+    std::string parked_;       // why nothing can be made of those who are left
 };
 
 }  // namespace
 
-TrainEnd train(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer,
-               const std::function<CommStatus()>& last) {
-    const TrainEnd end = Loop{worker, config, observer, last}.run();
-    if (end.status != CommStatus::ok) {
-        config.on_loss(end.status, end.steps_done);
-        (void)worker.abandon();
-    }
+TrainEnd train(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer) {
+    const TrainEnd end = Loop{worker, config, observer}.run();
+    if (end.status != CommStatus::ok) (void)worker.abandon();
     return end;
 }
 

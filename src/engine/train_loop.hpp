@@ -23,9 +23,8 @@ struct TrainLoopConfig {
     std::function<bool()> save_asked = [] { return false; };
     /// How losses are repaired; null: the first one ends the run.
     const RepairConfig* repair = nullptr;
-    /// Told of the end of the run by a status that is not ok.
-    std::function<void(CommStatus status, std::int32_t steps_done)> on_loss = [](CommStatus,
-                                                                                 std::int32_t) {};
+    /// What all do together when the training is over; a loss lets it begin again.
+    std::function<CommStatus()> part = [] { return CommStatus::ok; };
 };
 
 class TrainObserver {
@@ -43,15 +42,15 @@ struct TrainEnd {
     CommStatus status;
     std::int32_t steps_done;
     bool stopped;  // somebody asked for it, before the last step
+    /// Why nothing can be made of those who are left, if so: then all who live have this end.
+    /// Otherwise a status that is not ok is this worker's alone.
+    std::string parked{};
 };
 
 /// Trains from the worker's state on; all workers of a run call it with the same numbers. The state
-/// at the end is saved. `last` is what all still have to do together after it; if it is interrupted
-/// by a loss it begins again. On a status that is not ok the worker has abandoned the epoch and can
-/// only leave. Throws DivergedError.
-[[nodiscard]] TrainEnd train(Worker& worker, const TrainLoopConfig& config, TrainObserver& observer,
-                             const std::function<CommStatus()>& last = [] {
-                                 return CommStatus::ok;
-                             });
+/// at the end is saved. On a status that is not ok the worker has abandoned the epoch. Throws
+/// DivergedError.
+[[nodiscard]] TrainEnd train(Worker& worker, const TrainLoopConfig& config,
+                             TrainObserver& observer);
 
 }  // namespace rhizome::engine

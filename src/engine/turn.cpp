@@ -38,11 +38,20 @@ CommStatus Turn::run() {
 CommStatus Turn::run_list() {
     for (const Operation& operation : program_.operations) {
         bench_.pulse();
+        if (bench_.probe) pass(operation.what.kind);
         const CommStatus status =
             bench_.recorder == nullptr ? execute(operation) : execute_recorded(operation);
         if (status != CommStatus::ok) return status;
     }
     return finish();
+}
+
+void Turn::pass(Kind kind) {
+    const bool trains = task_.pass.mode == model::Pass::Mode::train;
+    bench_.probe({.phase = trains ? Phase::step : Phase::evaluation,
+                  .step = task_.pass.step.value(),
+                  .kind = kind,
+                  .index = passed_[kind]++});
 }
 
 CommStatus Turn::execute_recorded(const Operation& operation) {

@@ -10,6 +10,7 @@
 
 #include "data/dataset.hpp"
 #include "engine/chunk_exchange.hpp"
+#include "engine/fault_point.hpp"
 #include "engine/messenger.hpp"
 #include "engine/parts.hpp"
 #include "engine/program.hpp"
@@ -31,6 +32,7 @@ struct Workbench {
     device::Tensor losses;   // f64, by microbatch
     device::Tensor squares;  // f64, by chunk whose part is made here
     const std::function<void()>& pulse;
+    const Probe& probe;
     Recorder* recorder = nullptr;
 };
 
@@ -69,6 +71,7 @@ class Turn {
 
   private:
     [[nodiscard]] CommStatus run_list();
+    void pass(schedule::Kind kind);
     [[nodiscard]] CommStatus execute(const Operation& operation);
     [[nodiscard]] CommStatus execute_recorded(const Operation& operation);
     [[nodiscard]] CommStatus compute(const Operation& operation);
@@ -121,6 +124,7 @@ class Turn {
     Votes votes_ = 0;
     std::vector<double> numbers_;       // losses and squares made here, on the host
     std::optional<Interval> computed_;  // by the instruction under way, for the recorder
+    std::map<schedule::Kind, std::int32_t> passed_;  // instructions, for the probe
 };
 
 }  // namespace rhizome::engine

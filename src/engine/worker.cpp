@@ -61,6 +61,7 @@ Workbench Worker::bench(Parts& parts) {
             .losses = assignment_->losses,
             .squares = assignment_->squares,
             .pulse = config_.pulse,
+            .probe = config_.probe,
             .recorder = config_.recorder};
 }
 
@@ -177,6 +178,17 @@ Voted Worker::agree(Votes votes) {
     const Voted voted = agree_on(messenger_, votes);
     gave_up_ = voted.status != CommStatus::ok;
     return voted;
+}
+
+world::Agreement Worker::agree_on_flags(std::uint32_t flags) {
+    ENSURE(flags != 0);
+    config_.pulse();
+    world::Agreement agreement = messenger_.world().agree(flags, messenger_.deadline());
+    // Whoever gives up gives no flag at all.
+    const bool gave_up = agreement.status == CommStatus::ok && agreement.flags == 0;
+    if (gave_up) agreement.status = CommStatus::revoked;
+    gave_up_ = agreement.status != CommStatus::ok;
+    return agreement;
 }
 
 CommStatus Worker::abandon() {

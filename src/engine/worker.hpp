@@ -17,6 +17,7 @@
 #include "data/dataset.hpp"
 #include "data/sampler.hpp"
 #include "engine/assignment.hpp"
+#include "engine/fault_point.hpp"
 #include "engine/messenger.hpp"
 #include "engine/recorder.hpp"
 #include "engine/run_plan.hpp"
@@ -48,6 +49,7 @@ struct WorkerConfig {
     /// Called before every instruction and after every layer; shows that the worker is alive.
     std::function<void()> pulse = [] {};
     Recorder* recorder = nullptr;  // of what this worker does; must outlive it
+    Probe probe{};                 // where faults happen; may be empty
 };
 
 struct StepEnd {
@@ -90,6 +92,8 @@ class Worker {
 
     /// An agreement outside of steps; all workers must come to it.
     [[nodiscard]] Voted agree(Votes votes);
+    /// Likewise, about flags of the caller's own, not all of them 0. revoked: somebody gave up.
+    [[nodiscard]] world::Agreement agree_on_flags(std::uint32_t flags);
 
     /// Gives up, once in an epoch: ends it for all, takes part in the agreement that the others come
     /// to, so that nobody waits for this worker, and waits until no message is under way. Whoever
@@ -108,6 +112,11 @@ class Worker {
     void adopt(std::unique_ptr<Assignment> assignment, Adopt content);
     /// What it has counts no more; it needs to be loaded or initialized.
     void forget_state() { has_state_ = false; }
+
+    /// Tells the probe where the worker is.
+    void reach(Phase phase) const {
+        if (config_.probe) config_.probe({.phase = phase, .step = committed_steps_});
+    }
 
     [[nodiscard]] const RunPlan& plan() const { return assignment_->plan; }
     [[nodiscard]] std::int32_t committed_steps() const { return committed_steps_; }

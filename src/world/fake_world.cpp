@@ -43,6 +43,7 @@ class FakeRun {
     [[nodiscard]] Agreement agree(WorkerId self, std::uint32_t flags, Nanoseconds deadline);
     void revoke(WorkerId self);
     [[nodiscard]] CommStatus open_epoch(WorkerId self, Nanoseconds deadline);
+    [[noreturn]] void die(WorkerId self);
 
   private:
     struct Life {
@@ -122,6 +123,8 @@ class FakeWorld final : public World {
         if (!run_.enter(self_)) return CommStatus::timed_out;
         return run_.open_epoch(self_, deadline);
     }
+
+    [[noreturn]] void die() { run_.die(self_); }
 
   private:
     FakeRun& run_;
@@ -293,6 +296,12 @@ CommStatus FakeRun::open_epoch(WorkerId self, Nanoseconds deadline) {
     }
 }
 
+void FakeRun::die(WorkerId self) {
+    ENSURE(!life(self).gone && std::uncaught_exceptions() == 0);
+    leave(self, FakeEnd::killed);
+    throw Killed{};
+}
+
 void FakeRun::leave(WorkerId self, FakeEnd end) {
     Life& mine = life(self);
     mine.gone = true;
@@ -331,6 +340,8 @@ void FakeRun::spread_loss(WorkerId gone, bool abrupt) {
 }
 
 }  // namespace
+
+void die_in(World& world) { dynamic_cast<FakeWorld&>(world).die(); }
 
 std::vector<FakeOutcome> run_fake_world(const FakeWorldConfig& config,
                                         const std::function<void(World&)>& body) {

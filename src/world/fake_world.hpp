@@ -87,4 +87,8 @@ struct FakeOutcome {
 [[nodiscard]] std::vector<FakeOutcome> run_fake_world(const FakeWorldConfig& config,
                                                       const std::function<void(World&)>& body);
 
+/// The worker whose world this is dies here and now, in the middle of its own code. `world` must be
+/// one that run_fake_world() gave to a body, called from that body.
+[[noreturn]] void die_in(World& world);
+
 }  // namespace rhizome::world

@@ -13,6 +13,9 @@ namespace rhizome::world {
 /// Of those who run, each with a record.
 inline constexpr std::string_view processes_name = "processes";
 
+/// Of epochs that were opened after a loss.
+inline constexpr std::string_view epochs_name = "epochs";
+
 /// errno
 [[nodiscard]] std::error_code last_error();
 

@@ -76,6 +76,29 @@ std::optional<Ending> RunFolder::finished() const {
     return parse_ending(*text).value_or(damaged);
 }
 
+std::optional<std::string> RunFolder::open_epoch(Epoch epoch,
+                                                 const std::vector<WorkerId>& members) const {
+    const std::string name = std::to_string(epoch.value());
+    const std::string place = place_of(epochs_name) + "/" + name;
+    std::string record = "members";
+    for (const WorkerId member : members) record += " " + std::to_string(member.value());
+    record += "\n";
+    if (!read_file(place)) {
+        const std::string aside = aside_of("epoch-" + name);
+        std::error_code problem = write_file(aside, record);
+        ::mkdir(place_of(epochs_name).c_str(), 0777);
+        if (!problem && ::link(aside.c_str(), place.c_str()) != 0) problem = last_error();
+        ::unlink(aside.c_str());
+        if (problem && problem != std::errc::file_exists) {
+            return "epoch " + name + " cannot be opened in " + path_ + ": " + problem.message();
+        }
+    }
+    const auto opened = read_file(place);
+    if (opened == record) return std::nullopt;
+    return "epoch " + name + " of " + path_ + " was opened by others: " +
+           visible(opened.value_or("its record cannot be read"));
+}
+
 std::error_code RunFolder::record_process(std::string_view name, pid_t pid) const {
     ENSURE(!name.empty() && name.front() != '.' && name.find('/') == name.npos);
     const auto process = find_process(pid);

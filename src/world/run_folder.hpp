@@ -6,6 +6,7 @@
 //   FOLDER/save              the save word: a state after this step, please; removed when heard
 //   FOLDER/finished          how it ended: "code 0", "reason ..."; without it, it has not ended
 //   FOLDER/processes/NAME    "host H", "pid P", "started T", for whoever must end it by force
+//   FOLDER/epochs/N          "members 0 2 3": who goes on after the n-th loss; nobody else does
 //   FOLDER/former/TIME-N/    `finished` of runs that were here before
 //
 // One run at a time has a folder. When it is dead the next one may take the folder over: words of
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/ids.hpp"
 #include "world/run_lock.hpp"
 #include "world/run_records.hpp"
 
@@ -81,6 +83,12 @@ class RunFolder {
     Marked finish(ExitCode code, std::string_view reason) const;
     /// A marker that is damaged says that it is, with ExitCode::unfinished.
     [[nodiscard]] std::optional<Ending> finished() const;
+
+    /// Opens an epoch of the run for its members: publishes its record, unless one of them has. Why
+    /// this process must not go on in it, if so: others have opened it without these members (after
+    /// a cut link two groups may each think the other one dead), or the folder is out of reach.
+    [[nodiscard]] std::optional<std::string> open_epoch(Epoch epoch,
+                                                        const std::vector<WorkerId>& members) const;
 
     /// A process of this host that belongs to the run. `name` is a file's name, unique in the run.
     [[nodiscard]] std::error_code record_process(std::string_view name, pid_t pid) const;

@@ -111,7 +111,7 @@ void remove_asides(const std::string& path) {
     for (const fs::directory_iterator end; !problem && entry != end; entry.increment(problem)) {
         const std::string name = entry->path().filename().string();
         for (const std::string_view begin :
-             {".finished.", ".launcher.", ".mpirun.", ".rank.", ".trial"}) {
+             {".finished.", ".launcher.", ".mpirun.", ".rank.", ".epoch-", ".trial"}) {
             if (name.starts_with(begin)) ::unlink(entry->path().c_str());
         }
     }
@@ -160,6 +160,7 @@ void RunFolder::put_former_run_away() const {
     }
     if (!problem) fs::remove(stop_path_, problem);
     if (!problem) fs::remove(save_path_, problem);
+    if (!problem) fs::remove_all(place_of(epochs_name), problem);
     if (!problem) fs::remove_all(place_of(processes_name), problem);
     if (problem) throw unwritable(path_, problem);
     remove_asides(path_);

@@ -9,91 +9,14 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from reaper import Reaper, is_alive  # noqa: E402
-
-PROGRAM, MPIRUN, *OPTIONS = sys.argv[1:]
-DONE, BAD_CONFIG, BAD_DATA, DIVERGED, LOST, STOPPED = 0, 2, 3, 4, 5, 6
-TINY = {
-    "model.blocks": "2", "model.channels": "8", "model.heads": "2", "model.context": "8",
-    "model.vocabulary": "256", "model.dropout": "0.1", "microbatch_size": "2", "microbatches": "6",
-    "lanes": "3", "steps": "8", "log.interval": "1", "evaluate.interval": "4",
-    "evaluate.microbatches": "3", "optimizer.warmup_steps": "2", "optimizer.decay_steps": "8",
-}
-# So long that only a fault or a word ends it.
-ENDLESS = {"steps": "1000000", "evaluate.interval": "0"}
-# Far below what a test may take, far above what a busy machine needs.
-PATIENT = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "20", "bounds.wait_s": "40"}
-HASTY = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "8", "bounds.wait_s": "10"}
-
-
-class Training(unittest.TestCase):
-    def setUp(self):
-        self.home = tempfile.TemporaryDirectory(prefix="train")
-        self.addCleanup(self.home.cleanup)
-        self.reaper = Reaper().__enter__()
-        self.addCleanup(self.reaper.__exit__, None, None, None)
-        self.folder = Path(self.home.name) / "run"
-        self.text = Path(self.home.name) / "text.txt"
-        self.text.write_bytes(b"In the beginning was the word, and so on. " * 40)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("RHIZOME_")}
-        # One host: the loopback device will do, and no other network is touched.
-        self.environment = kept | {"TMPDIR": self.home.name, "OMPI_MCA_btl_tcp_if_include": "lo"}
-
-    def flags(self, **keys):
-        given = TINY | {"data.train": str(self.text)} | keys
-        return [f"--{name}={value}" for name, value in given.items() if value is not None]
-
-    def start(self, ranks, *words, environment=None, **keys):
-        self.output = Path(self.home.name) / "output"
-        command = [PROGRAM, "run", "-n", str(ranks), "--folder", str(self.folder), *words,
-                   *self.flags(**keys)]
-        with open(self.output, "wb") as output:
-            return self.reaper.start(command, stdout=output, stderr=output,
-                                     env=self.environment | (environment or {}))
-
-    def run_to_end(self, ranks, *words, **keys):
-        """(exit code, everything said)."""
-        process = self.start(ranks, *words, **keys)
-        code = self.reaper.wait(process, 120)
-        self.assertEqual(self.reaper.descendants(), [])
-        return code, self.said()
-
-    def alone(self, *words, environment=None, **keys):
-        return subprocess.run([PROGRAM, "train", *words, *self.flags(**keys)], capture_output=True,
-                              text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
-                              env=self.environment | (environment or {}))
-
-    def said(self):
-        return self.output.read_text(errors="replace")
-
-    def errors(self):
-        return re.findall(r"error: [^\r\n]*", self.said())
-
-    def wait_for_steps(self, count=2):
-        self.reaper.until(lambda: re.search(rf"step +{count}/", self.said()),
-                          f"step {count}: {self.said()}")
-
-    def recorded(self, name):
-        return int(re.search(r"(?m)^pid (\d+)$", (self.folder / "processes" / name).read_text())[1])
-
-    def marker(self):
-        return (self.folder / "finished").read_text()
+from trainings import (BAD_CONFIG, BAD_DATA, DIVERGED, DONE, ENDLESS, MPIRUN, OPTIONS, PROGRAM,
+                       STOPPED, Training, is_alive)
 
 
 class OneResult(Training):
-    def digests(self, text):
-        found = re.findall(r"(?m)^([0-9a-f]{32})  (\S+#\d+)\r?$", text)
-        self.assertGreater(len(found), 20, text)
-        return found
-
-    def weights(self, text):
-        return re.search(r"weights +([0-9a-f]{32})", text)[1]
-
     def test_of_several_ranks_is_that_of_one_process(self):
         alone = self.alone("--digest")
         self.assertEqual(alone.returncode, DONE, alone.stderr)
@@ -204,40 +127,6 @@ class Ending(Training):
         self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
         self.assertRegex(self.marker(), r"\Acode 6\nreason stopped after \d+ steps")
         self.assertEqual(self.reaper.descendants(), [])
-
-    def test_when_a_rank_dies(self):
-        for victim in range(3):
-            with self.subTest(victim=victim):
-                self.folder = Path(self.home.name) / f"run{victim}"
-                process = self.start(3, pipelines="1,2", **ENDLESS, **PATIENT)
-                self.wait_for_steps()
-                os.kill(self.recorded(f"rank.{victim}"), signal.SIGKILL)
-                self.assertEqual(self.reaper.wait(process), LOST, self.said())
-                self.assertRegex(self.marker(), r"\Acode 5\nreason .*a worker was lost")
-                self.assertEqual(len(self.errors()), 1, self.said())
-                self.assertEqual(self.reaper.descendants(), [])
-
-    def test_when_a_rank_is_stopped(self):
-        process = self.start(3, pipelines="3", **ENDLESS, **PATIENT)
-        self.wait_for_steps()
-        victim = self.recorded("rank.1")
-        os.kill(victim, signal.SIGSTOP)
-        self.assertEqual(self.reaper.wait(process, 30), LOST, self.said())
-        self.assertFalse(is_alive(victim))
-        self.assertRegex(self.marker(), r"\Acode 5\nreason .*a worker was lost")
-        self.assertEqual(self.reaper.descendants(), [])
-
-    def test_when_a_rank_and_its_watch_are_stopped(self):
-        # Nobody kills the rank; only the others' patience is left.
-        process = self.start(3, pipelines="3", **ENDLESS, **HASTY)
-        self.wait_for_steps()
-        victim = self.recorded("rank.1")
-        watch = int(Path(f"/proc/{victim}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(watch, signal.SIGSTOP)
-        os.kill(victim, signal.SIGSTOP)
-        self.assertEqual(self.reaper.wait(process, 60), LOST, self.said())
-        self.assertRegex(self.marker(), r"\Acode 5\nreason .*(did not answer|was lost)")
-        self.reaper.until_nobody_is_left()
 
     def test_when_mpirun_dies(self):
         process = self.start(2, pipelines="2", steps="3000")

@@ -44,7 +44,7 @@ class IdleStream final : public device::Stream {
     void attention(Tensor, Tensor, Tensor, MaybeDropout) override {}
     void attention_backward(Tensor, Tensor, Tensor, Tensor, Tensor, MaybeDropout) override {}
     void cross_entropy(Tensor, Tensor, Tensor, double) override {}
-    void sum_of_squares(Tensor, Tensor) override {}
+    void sums_of_squares(Tensor, std::span<const Tensor>) override {}
     void adamw(Tensor, Tensor, Tensor, Tensor, const device::AdamWStep&) override {}
 
   private:

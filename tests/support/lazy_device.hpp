@@ -139,8 +139,9 @@ class LazyStream final : public device::Stream {
     void cross_entropy(Tensor loss, Tensor logits, Tensor targets, double scale) override {
         later([=](Stream& s) { s.cross_entropy(loss, logits, targets, scale); });
     }
-    void sum_of_squares(Tensor sum, Tensor x) override {
-        later([=](Stream& s) { s.sum_of_squares(sum, x); });
+    void sums_of_squares(Tensor sums, std::span<const Tensor> of) override {
+        const std::vector<Tensor> all{of.begin(), of.end()};
+        later([=](Stream& s) { s.sums_of_squares(sums, all); });
     }
     void adamw(Tensor parameter, Tensor first, Tensor second, Tensor gradient,
                const device::AdamWStep& step) override {

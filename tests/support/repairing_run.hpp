@@ -56,7 +56,7 @@ class SurvivorTrace final : public engine::TrainObserver {
 
 inline SurvivorEnd run_survivor(world::World& world, const Subject& subject,
                                 const Arrangement& arrangement, const RunLength& length,
-                                Nanoseconds patience) {
+                                Nanoseconds patience, const engine::Probe& probe = {}) {
     const auto device = subject.make_device(subject.threads);
     const LayerTable& table = subject.network.table();
     const engine::RunPlan plan =
@@ -71,19 +71,21 @@ inline SurvivorEnd run_survivor(world::World& world, const Subject& subject,
                           {.seed = 1234,
                            .rows = subject.rows,
                            .optimizer = small_optimizer(),
-                           .patience = patience}};
+                           .patience = patience,
+                           .probe = probe}};
     SurvivorEnd result;
     SurvivorTrace trace{result};
-    result.end = engine::train(
-        worker,
-        {.steps = length.steps, .evaluate_interval = length.evaluate_interval, .repair = &repair},
-        trace, [&] {
-            engine::DigestEnd digests = engine::gather_digests(worker, table);
-            result.chunks = std::move(digests.chunks);
-            // Then nobody needs anybody any more.
-            if (digests.status != CommStatus::ok) return digests.status;
-            return worker.agree(engine::vote::all).status;
-        });
+    engine::TrainLoopConfig loop{.steps = length.steps,
+                                 .evaluate_interval = length.evaluate_interval,
+                                 .repair = &repair};
+    loop.part = [&] {
+        engine::DigestEnd digests = engine::gather_digests(worker, table);
+        result.chunks = std::move(digests.chunks);
+        // Then nobody needs anybody any more.
+        if (digests.status != CommStatus::ok) return digests.status;
+        return worker.agree(engine::vote::all).status;
+    };
+    result.end = engine::train(worker, loop, trace);
     for (const auto& [steps, loss] : trace.evaluations) result.trace.evaluations.push_back(loss);
     result.committed_steps = worker.committed_steps();
     result.owned = owned_digests(worker, table);

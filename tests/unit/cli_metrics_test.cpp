@@ -24,7 +24,7 @@ using Json = nlohmann::json;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 struct Writer {
-    explicit Writer(const std::string& folder) : metrics{folder, 512, clock, log} {}
+    explicit Writer(const std::string& folder) : metrics{folder, 512, clock, clock.now(), log} {}
 
     std::vector<std::string> warnings;
     Log log{[this](std::string_view line) { warnings.emplace_back(line); }};

@@ -212,6 +212,8 @@ TEST(Digest, ChangesWithEveryMathematicsKeyAndWithNoLayoutKey) {
         {"bounds.stopped_s", "11"},
         {"bounds.stuck_s", "121"},
         {"bounds.wait_s", "301"},
+        {"bounds.repair_s", "3601"},
+        {"faults", "kill@1/2/C"},
         {"pace.flops_per_s", "1e12"},
         {"pace.link_bytes_per_s", "1e10"},
         {"pace.link_latency_s", "0"},

@@ -194,6 +194,24 @@ TEST_P(CpuDevice, FindsTheLossOfTheReference) {
     }
 }
 
+TEST_P(CpuDevice, AddsUpSquaresInElementOrderHoweverManyGoSideBySide) {
+    for (const std::size_t count : {1U, 7U, 8U, 9U, 19U}) {
+        std::vector<Both> all;
+        for (std::size_t i = 0; i < count; ++i) {
+            // The twelfth is of another size.
+            all.push_back(random(Shape{i == 11 ? 50 : 129}, 40 + i));
+        }
+        const auto size = Shape{static_cast<std::int64_t>(count)};
+        const Both sums{cpu_.poisoned(size, DType::f64), judge_.poisoned(size, DType::f64)};
+        on_both([&](Stream& stream, const auto& pick) {
+            std::vector<Tensor> tensors;
+            for (const Both& each : all) tensors.push_back(pick(each));
+            stream.sums_of_squares(pick(sums), tensors);
+        });
+        EXPECT_EQ(cpu_.read(sums.ours), judge_.read(sums.judge)) << count;
+    }
+}
+
 TEST_P(CpuDevice, KeepsWhatIsNoNumberVisible) {
     const double none = std::numeric_limits<double>::quiet_NaN();
     for (const std::size_t place : {std::size_t{0}, std::size_t{20}, std::size_t{36}}) {

@@ -1,12 +1,13 @@
 // The run goes on after losses at every point, on the world inside one process. What must hold: the
 // fault fired, all who live come to the end of the run, every step is trained once, and the end is,
 // bit for bit, that of a calm run.
+#include <cstdio>
 #include <map>
 #include <random>
 
 #include <gtest/gtest.h>
 
-#include "support/repairing_run.hpp"
+#include "support/kill_matrix.hpp"
 #include "world/fake_world.hpp"
 
 namespace rhizome::tests {
@@ -162,6 +163,17 @@ TEST_P(Repairs, OfManyLossesLeadToTheEndOfACalmRun) {
     if (each.workers > 2) {
         EXPECT_GT(tally.attempts, 0);
     }
+}
+
+// tests/slow/engine_kill_matrix_test.cpp leaves no place out.
+TEST(KillMatrix, HoldsInASample) {
+    Matrix matrix;
+    for (const Layout& layout : all_layouts()) matrix.every_place(layout, 13);
+    for (const Layout& layout : small_layouts()) matrix.pairs(layout, 1999);
+    matrix.triples(300, 2);
+    std::printf("%s\n", matrix.tally().text().c_str());
+    EXPECT_GT(matrix.tally().deaths, 500);
+    EXPECT_GT(matrix.tally().further_attempts, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

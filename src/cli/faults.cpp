@@ -1,0 +1,57 @@
+#include "cli/faults.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+
+namespace rhizome::cli {
+namespace {
+
+/// When, where and how, for whoever looks at the run afterwards.
+void leave_word(const world::RunFolder& folder, WorkerId self, engine::FaultKind how,
+                const engine::Point& point) {
+    const std::string faults = folder.path() + "/faults";
+    ::mkdir(faults.c_str(), 0777);
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    std::ofstream{faults + "/" + std::to_string(self.value()), std::ios::app}
+        << engine::name_of(how) << " " << engine::place_text(point) << " at "
+        << std::chrono::duration_cast<std::chrono::microseconds>(now).count() << " us\n";
+}
+
+[[noreturn]] void happen(engine::FaultKind how) {
+    switch (how) {
+        case engine::FaultKind::kill:
+            ::kill(::getpid(), SIGKILL);
+            break;
+        case engine::FaultKind::stop:
+            ::kill(::getpid(), SIGSTOP);
+            break;
+        case engine::FaultKind::exit:
+            std::exit(0);
+        case engine::FaultKind::abort:
+            std::abort();
+    }
+    while (true) ::pause();
+}
+
+}  // namespace
+
+engine::Probe probe_of(const std::string& faults, const world::World& world,
+                       const std::optional<world::RunFolder>& folder) {
+    if (faults.empty()) return {};
+    const auto watch =
+        std::make_shared<engine::FaultWatch>(engine::parse_faults(faults).plan, world.self());
+    return [watch, &world, &folder](const engine::Point& point) {
+        const auto how = watch->strikes(point, world.members().size());
+        if (!how) return;
+        if (folder) leave_word(*folder, world.self(), *how, point);
+        happen(*how);
+    };
+}
+
+}  // namespace rhizome::cli

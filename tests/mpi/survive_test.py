@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Ranks of `rhizome run` die, and the run goes on: its end is bit for bit that of a calm one.
+
+    survive_test.py PROGRAM MPIRUN [OPTION ...]
+"""
+
+import os
+import re
+import signal
+import sys
+import unittest
+from pathlib import Path
+
+from trainings import (DONE, ENDLESS, HASTY, PATIENT, STOPPED, Training, is_alive)
+
+STEPS = 8
+
+
+class Surviving(Training):
+    calm = None
+
+    def setUp(self):
+        super().setUp()
+        if Surviving.calm is None:
+            alone = self.alone()
+            self.assertEqual(alone.returncode, DONE, alone.stderr)
+            Surviving.calm = self.weights(alone.stdout)
+
+    def fired(self):
+        return sorted(path.name for path in (self.folder / "faults").glob("*"))
+
+    def assert_calm_end(self, code, lost):
+        """Of a run of STEPS steps that lost these ranks."""
+        said = self.said()
+        self.assertEqual(code, DONE, said)
+        self.assertEqual(self.weights(said), Surviving.calm, said)
+        self.assertEqual([each["step"] for each in self.metrics("step")], list(range(STEPS)), said)
+        self.assertEqual(sorted(rank for each in self.metrics("repair") for rank in each["lost"]),
+                         sorted(lost), said)
+        self.assertEqual(self.errors(), [], said)
+        self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+        self.assertEqual(self.reaper.descendants(), [])
+
+    def run_with(self, faults, lost, ranks=4, **keys):
+        name = re.sub(r"\W", "-", faults)
+        self.folder = Path(self.home.name) / name
+        keys = PATIENT | {"pipelines": "2x2", "faults": faults} | keys
+        code, _ = self.run_to_end(ranks, **keys)
+        self.assertEqual(self.fired(), sorted(map(str, lost)), self.said())
+        self.assert_calm_end(code, lost)
+
+    def test_a_kill_in_each_phase_of_a_step(self):
+        for rank, place in [(0, "F#1"), (1, "B#2"), (2, "SS"), (0, "RS"), (1, "SP"), (2, "RP"),
+                            (0, "C"), (3, "U")]:
+            with self.subTest(rank=rank, place=place):
+                self.run_with(f"kill@{rank}/3/{place}", [rank])
+        # Where some hold what they do not own.
+        for rank, place in [(0, "SW"), (1, "RW")]:
+            with self.subTest(rank=rank, place=place):
+                self.run_with(f"kill@{rank}/3/{place}", [rank], ranks=3, pipelines="3x1")
+
+    def test_a_kill_in_an_evaluation(self):
+        self.run_with("kill@2/*/evaluation:F", [2])
+
+    def test_the_first_rank(self):
+        self.run_with("kill@0/5/F#2", [0])
+
+    def test_a_second_loss_in_each_phase_of_a_repair(self):
+        for phase in ("open", "report", "decide", "move", "agree", "adopt"):
+            with self.subTest(phase=phase):
+                self.run_with(f"kill@1/3/F#1,kill@2/*/{phase}", [1, 2], owners="3")
+
+    def test_down_to_one(self):
+        self.run_with("kill@0/1/F,kill@1/2/C,kill@3/4/B", [0, 1, 3])
+
+    def test_a_whole_pipeline_at_once(self):
+        self.run_with("kill@2/4/F#1,kill@3/4/F#1", [2, 3], owners="3")
+
+    def test_a_loss_while_parts_of_the_end_are_done_again(self):
+        self.run_with("kill@1/*/end", [1])
+
+    def test_one_who_leaves_by_itself(self):
+        for how in ("exit", "abort"):
+            with self.subTest(how=how):
+                self.run_with(f"{how}@1/4/F#1", [1])
+
+    def test_one_who_is_stopped(self):
+        # Its watch kills it then.
+        self.run_with("stop@1/4/F#1", [1])
+
+    def test_a_kill_from_outside(self):
+        process = self.start(4, pipelines="2x2", **ENDLESS, **PATIENT)
+        self.wait_for_steps()
+        victim = self.recorded("rank.0")
+        os.kill(victim, signal.SIGKILL)
+        self.reaper.until(lambda: self.metrics("repair"), f"the repair: {self.said()}")
+        self.assertFalse(is_alive(victim))
+        done = len(self.metrics("step"))
+        self.reaper.until(lambda: len(self.metrics("step")) > done + 3, f"more steps: {self.said()}")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
+        self.assertEqual(self.reaper.descendants(), [])
+
+    def test_a_rank_and_its_watch_that_are_stopped(self):
+        # Nobody kills the rank; only the others' patience is left, and they cannot tell who is to
+        # blame: each of them leaves, and the run ends without a word.
+        process = self.start(3, pipelines="3", **ENDLESS, **HASTY)
+        self.wait_for_steps()
+        victim = self.recorded("rank.1")
+        watch = int(Path(f"/proc/{victim}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(watch, signal.SIGSTOP)
+        os.kill(victim, signal.SIGSTOP)
+        self.assertNotEqual(self.reaper.wait(process, 90), DONE, self.said())
+        self.assertIn("did not answer", self.said())
+        self.reaper.until_nobody_is_left()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]], verbosity=2, defaultTest=os.environ.get("ONLY"))

@@ -1,0 +1,41 @@
+// The kill matrix on the world inside one process, with the real engine: every worker at every place
+// of its work, in all layouts, and every pair and random triples of losses. CTest has a sample of it
+// in the ordinary tests; this one leaves nothing out.
+#include <cstdio>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "support/kill_matrix.hpp"
+
+namespace rhizome::tests {
+namespace {
+
+TEST(KillMatrix, EveryWorkerAtEveryPlaceInAllLayouts) {
+    Matrix matrix;
+    for (const Layout& layout : all_layouts()) {
+        SCOPED_TRACE(layout.name());
+        matrix.every_place(layout, 1);
+        if (HasFailure()) return;
+    }
+    std::printf("%s\n", matrix.tally().text().c_str());
+}
+
+TEST(KillMatrix, EveryPairOfPlaces) {
+    Matrix matrix;
+    for (const Layout& layout : small_layouts()) {
+        SCOPED_TRACE(layout.name());
+        matrix.pairs(layout, 1);
+        if (HasFailure()) return;
+    }
+    std::printf("%s\n", matrix.tally().text().c_str());
+}
+
+TEST(KillMatrix, TenThousandTriples) {
+    Matrix matrix;
+    matrix.triples(10'000, 1);
+    std::printf("%s\n", matrix.tally().text().c_str());
+}
+
+}  // namespace
+}  // namespace rhizome::tests
