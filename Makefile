@@ -1,5 +1,5 @@
 # Thin front end: a target is one preset of CMake or one tool. `make help` lists them.
-.PHONY: help cpu release asan tsan cuda setup demo test test-all fuzz tidy analyze format bench install clean
+.PHONY: help cpu release asan tsan cuda setup demo test test-all chaos soak fuzz tidy analyze format bench install clean
 .DEFAULT_GOAL := cpu
 # In the order of writing: `setup` before the build that needs it. The build itself runs in parallel.
 .NOTPARALLEL:
@@ -28,6 +28,13 @@ test: setup cpu asan ## set up, build, run all tests but the slow ones, plain an
 
 test-all: test ## those of test, and the slow ones: all sizes instead of a sample
 	@ctest --preset cpu --parallel $(jobs) --label-regex slow
+
+chaos: setup cpu ## ranks killed at every place of a step and of a repair, with a table; about 4 minutes
+	@build/cpu/run-chaos matrix
+
+soak: setup cpu ## 2,500 random kills of real ranks, then 200 storms of losses; about an hour
+	@build/cpu/run-chaos soak
+	@build/cpu/run-chaos storm
 
 fuzz: setup ## bytes from outside against all that reads them, FUZZ_SECONDS (60) per target
 	@tools/fuzz

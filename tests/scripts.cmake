@@ -115,6 +115,17 @@ rhizome_script_test(all_layouts_have_the_same_bits LABELS mpi slow TIMEOUT 3600 
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/layout_test.py
         all reference $<TARGET_FILE:layout_test> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
 
+# The same by the hundred, outside of the tests: `make chaos`, `make soak`.
+if(no_mpi)
+    string(REPLACE "'" "" chaos_reason "${no_mpi}")
+    set(chaos_command "echo 'no ranks can be killed (${chaos_reason})'")
+else()
+    string(JOIN "\n" chaos_command "what=$1" "shift"
+        "exec '${rhizome_python}' '${PROJECT_SOURCE_DIR}/tests/mpi/chaos.py' \"$what\" '$<TARGET_FILE:rhizome>' '${Ulfm_MPIRUN}' \"$@\"")
+endif()
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/run-chaos CONTENT "#!/bin/sh\n${chaos_command}\n"
+    FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
 rhizome_script_test(run_survives LABELS mpi failure TIMEOUT 900 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/survive_test.py
         $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})

@@ -25,7 +25,7 @@ Command parse_train(const Arguments& arguments, const Environment& environment,
                     const ReadFile& read_file) {
     Arguments settings = arguments;
     const bool digests = std::erase(settings, std::string{digest_switch}) > 0;
-    const TakenFlags flags = take_flags(settings, {"folder", "run", "columns"});
+    const TakenFlags flags = take_flags(settings, {"folder", "run", "start", "columns"});
     Command command{.kind = Command::Kind::train};
     command.config = parse_run_config(flags.rest, environment, read_file);
     command.digests = digests;
@@ -38,12 +38,13 @@ Command parse_train(const Arguments& arguments, const Environment& environment,
             command.joins = setting.value;
             continue;
         }
-        std::int64_t columns = 0;
-        if (const auto problem = read_whole(setting.value, {0, 10000}, columns)) {
-            throw ConfigError{"--columns=" + shown(setting.value) + " (" + problem->reason + "), " +
-                              problem->hint};
+        std::int64_t count = 0;
+        if (const auto problem = read_whole(setting.value, {0, 1'000'000}, count)) {
+            throw ConfigError{"--" + setting.key + "=" + shown(setting.value) + " (" +
+                              problem->reason + "), " + problem->hint};
         }
-        command.columns = static_cast<std::int32_t>(columns);
+        auto& target = setting.key == "start" ? command.start : command.columns;
+        target = static_cast<std::int32_t>(count);
     }
     return command;
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 namespace rhizome::cli {
 namespace {
@@ -41,11 +42,13 @@ void leave_word(const world::RunFolder& folder, WorkerId self, engine::FaultKind
 
 }  // namespace
 
-engine::Probe probe_of(const std::string& faults, const world::World& world,
+engine::Probe probe_of(const std::string& faults, std::int32_t start, const world::World& world,
                        const std::optional<world::RunFolder>& folder) {
-    if (faults.empty()) return {};
-    const auto watch =
-        std::make_shared<engine::FaultWatch>(engine::parse_faults(faults).plan, world.self());
+    engine::FaultPlan plan = engine::parse_faults(faults).plan;
+    if (start > 0) plan.faults.clear();
+    if (plan.soak) plan.soak->seed += static_cast<std::uint64_t>(start) << 32;
+    if (plan.faults.empty() && !plan.soak) return {};
+    const auto watch = std::make_shared<engine::FaultWatch>(std::move(plan), world.self());
     return [watch, &world, &folder](const engine::Point& point) {
         const auto how = watch->strikes(point, world.members().size());
         if (!how) return;

@@ -139,15 +139,19 @@ where run.conf could be:
 }
 
 std::string run_help_text() {
-    return R"(usage: rhizome run -n RANKS [--folder FOLDER] [--mpirun PATH] [--digest] [--KEY VALUE]...
+    return R"(usage: rhizome run -n RANKS [--folder FOLDER] [--restarts N] [--mpirun PATH] [--digest]
+                   [--KEY VALUE]...
 
-Starts `rhizome train` on that many ranks by means of mpirun, with all options that it needs to go
-on when ranks are lost, and stays until the run has ended. Keys are those of `rhizome train --help`.
+Starts `rhizome train` on that many ranks by means of mpirun, and stays until the run has ended.
+Ranks may be lost: the others go on, in another layout, and the weights are those of a calm run. A
+run that nobody is left of is started again. Keys are those of `rhizome train --help`.
 
   -n N, --ranks N   1..65536
   --folder FOLDER   of the run, seen by all hosts: not there yet, empty, or that of a run that has
                     ended or died, which is taken over; default: a new one below runs/, named by
                     the time
+  --restarts N      0..1000000, default: 3; how often a run that was lost as a whole is started
+                    again, from its newest whole state; those after a newer state do not count
   --mpirun PATH     of an Open MPI with ULFM; default: RHIZOME_MPIRUN, then the one that this
                     program was built with
 

@@ -93,14 +93,13 @@ constexpr Nanoseconds start_max = std::chrono::minutes{10};
 
 class Launcher {
   public:
-    Launcher(const world::RunFolder& folder, Nanoseconds grace, const Log& log)
-        : folder_{folder}, grace_{grace}, log_{log} {
-        // Whatever the run starts is ours to wait for, however often its parents die.
-        ENSURE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
-    }
+    Launcher(const world::RunFolder& folder, Nanoseconds grace, const Signals& signals,
+             const Log& log)
+        : folder_{folder}, grace_{grace}, log_{log}, signals_{signals} {}
 
     void start(const LaunchPlan& plan);
     [[nodiscard]] ExitCode stay();
+    [[nodiscard]] bool end_asked() const { return asked_; }
 
   private:
     void hear(int signal);
@@ -109,6 +108,7 @@ class Launcher {
     void tell_that_mpirun_is_gone();
     [[nodiscard]] bool somebody_lives() const;
     [[nodiscard]] bool ranks_are_gone();
+    [[nodiscard]] bool nobody_opens_an_epoch();
     void kill_everybody();
     [[nodiscard]] ExitCode killed();
     [[nodiscard]] ExitCode ended(const world::Ending& ending);
@@ -117,13 +117,14 @@ class Launcher {
     const world::RunFolder& folder_;
     Nanoseconds grace_;
     const Log& log_;
-    Signals signals_;
+    const Signals& signals_;
     SteadyClock clock_;
     std::string host_ = world::host_name();
     pid_t mpirun_ = 0;
     std::optional<int> mpirun_status_;      // once it has ended
     std::map<pid_t, std::uint64_t> ranks_;  // of this host: when they started
     Nanoseconds started_at_ = clock_.now();
+    std::optional<Nanoseconds> left_at_;  // when a rank was seen to have left for want of others
     bool told_of_mpirun_ = false;
     bool children_ = true;
     bool asked_ = false;
@@ -178,6 +179,7 @@ ExitCode Launcher::stay() {
         if (!ending) {
             if (!alive) return unfinished();
             tell_that_mpirun_is_gone();
+            if (nobody_opens_an_epoch()) continue;
             if (!ranks_are_gone()) {
                 last_busy = clock_.now();
                 continue;
@@ -256,6 +258,20 @@ bool Launcher::ranks_are_gone() {
     return !lives && folder_.other_hosts().empty();
 }
 
+/// Somebody has left because the others did not answer, and they have not gone on without it: who
+/// still lives is stuck. Then the run has ended, and a marker says so.
+bool Launcher::nobody_opens_an_epoch() {
+    const auto reason = folder_.left_behind();
+    if (!reason) {
+        left_at_.reset();
+        return false;
+    }
+    const Nanoseconds now = clock_.now();
+    if (!left_at_) left_at_ = now;
+    if (now - *left_at_ < grace_) return false;
+    return !folder_.finish(ExitCode::peer_lost, "no worker could go on (" + *reason + ")").problem;
+}
+
 /// Whoever is killed may have left children behind, which are ours then: again, until none is left.
 void Launcher::kill_everybody() {
     const Nanoseconds deadline = clock_.now() + kill_max;
@@ -309,15 +325,38 @@ ExitCode Launcher::unfinished() const {
 
 }  // namespace
 
-ExitCode launch(const LaunchPlan& plan, const world::RunFolder& folder, const Log& log) {
+struct Launches::Lasting {
+    const Log& log;
+    Signals signals{};
+    bool end_asked = false;
+};
+
+Launches::Launches(const Log& log) : lasting_{new Lasting{log}} {
+    // Whatever the run starts is ours to wait for, however often its parents die.
+    ENSURE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+}
+
+Launches::~Launches() = default;
+
+ExitCode Launches::launch(const LaunchPlan& plan, const world::RunFolder& folder) {
     if (const auto problem = folder.record_process("launcher", getpid())) {
         throw ConfigError{"run folder " + folder.path() +
                           " (cannot be written: " + problem.message() + "), name another one"};
     }
-    Launcher launcher{folder, plan.grace, log};
+    Launcher launcher{folder, plan.grace, lasting_->signals, lasting_->log};
     launcher.start(plan);
-    log.info("run folder " + folder.path());
-    return launcher.stay();
+    lasting_->log.info("run folder " + folder.path());
+    const ExitCode code = launcher.stay();
+    lasting_->end_asked = lasting_->end_asked || launcher.end_asked();
+    return code;
+}
+
+bool Launches::end_asked() {
+    while (const auto signal = lasting_->signals.next(0)) {
+        lasting_->end_asked =
+            lasting_->end_asked || std::find(ends.begin(), ends.end(), *signal) != ends.end();
+    }
+    return lasting_->end_asked;
 }
 
 }  // namespace rhizome::cli

@@ -8,6 +8,7 @@
 // gone go on, and are waited for all the same.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,10 +26,25 @@ struct LaunchPlan {
     Nanoseconds grace;                 // from the run's end to the end of its processes
 };
 
-/// Returns the code of the run's marker; ExitCode::unfinished if there never was one. Throws
-/// ConfigError if mpirun cannot be started. To be called once, by a process of one thread that ends
-/// soon after: it goes on holding back signals and taking in orphans.
-[[nodiscard]] ExitCode launch(const LaunchPlan& plan, const world::RunFolder& folder,
-                              const Log& log);
+/// What lasts from one launch of a run to the next: signals are held back and orphans taken in. One
+/// in a process, of one thread, that ends soon after.
+class Launches {
+  public:
+    explicit Launches(const Log& log);
+    ~Launches();
+    Launches(const Launches&) = delete;
+    Launches& operator=(const Launches&) = delete;
+
+    /// Returns the code of the run's marker; ExitCode::unfinished if there never was one. Throws
+    /// ConfigError if mpirun cannot be started.
+    [[nodiscard]] ExitCode launch(const LaunchPlan& plan, const world::RunFolder& folder);
+
+    /// Somebody has asked for the run's end: by a signal, until now.
+    [[nodiscard]] bool end_asked();
+
+  private:
+    struct Lasting;
+    std::unique_ptr<Lasting> lasting_;
+};
 
 }  // namespace rhizome::cli

@@ -39,6 +39,12 @@ std::string_view name_of(CommStatus status) {
     ENSURE(false);
 }
 
+/// So long ago, in microseconds since 1970.
+std::int64_t wall_us(Nanoseconds ago) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::microseconds>(now - ago).count();
+}
+
 std::string last_error() { return std::generic_category().message(errno); }
 
 }  // namespace
@@ -148,6 +154,7 @@ void Metrics::on_repair(const engine::RepairRecord& record) {
                    {"again_s", seconds_of(record.again)},
                    {"steps_again", record.steps_again},
                    {"bytes", record.bytes_moved},
+                   {"time_us", wall_us(clock_.now() - record.ended)},
                    {"seconds", seconds()}}));
     last_step_ = clock_.now();
 }

@@ -44,7 +44,7 @@ world::Variable variables_of(const Environment& environment) {
 }
 
 TrainSettings settings_of(const Command& command) {
-    return {.config = command.config, .print_digests = command.digests};
+    return {.config = command.config, .start = command.start, .print_digests = command.digests};
 }
 
 ExitCode train_alone(const Command& command, const world::Variable& variable, const Log& log) {

@@ -15,6 +15,7 @@ struct RunOptions {
     std::int32_t ranks = 0;
     std::string folder{};  // empty: a new one below runs/
     std::string mpirun{};  // empty: the one that this program was built with
+    std::int32_t restarts = 3;  // in a row without a newer state, at most
     Arguments train{};     // of `rhizome train`, known to be right
     friend bool operator==(const RunOptions&, const RunOptions&) = default;
 };
@@ -35,6 +36,7 @@ struct BuiltInMpi {
 struct RunPlace {
     std::string folder;
     std::string run;
+    std::int32_t start = 0;  // how often it was started before
 };
 
 /// mpirun and all its words. `program` is this one. Throws ConfigError if there is no MPI to start
@@ -45,7 +47,8 @@ struct RunPlace {
                                                       const std::string& program,
                                                       const RunPlace& place);
 
-/// Makes the folder, starts the run, stays with it to its end and returns its exit code.
+/// Makes the folder, starts the run, stays with it to its end and returns its exit code. A run that
+/// was lost, with whatever could have gone on, is started again from its newest whole state.
 [[nodiscard]] ExitCode run_command(const RunOptions& options, const Environment& environment,
                                    const Log& log);
 

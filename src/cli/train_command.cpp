@@ -143,7 +143,8 @@ void Training::make_worker() {
                              .begin = engine::Begin::loaded,
                              .pulse = settings_.pulse,
                              .recorder = timeline_ ? &*timeline_ : nullptr,
-                             .probe = probe_of(config_.faults, world_, settings_.folder)});
+                             .probe = probe_of(config_.faults, settings_.start, world_,
+                                               settings_.folder)});
 }
 
 void Training::watch() {
@@ -339,6 +340,10 @@ ExitCode Training::end_of_loss(const engine::TrainEnd& end) {
                                                  " or bounds.repair_s=" +
                                                  rhizome::to_text(config_.bounds.repair_s)
                                            : fence_;
+    if (settings_.folder && fence_.empty()) {
+        // If it cannot be written, the launcher sees this process go.
+        static_cast<void>(settings_.folder->leave(world_.epoch(), world_.self(), why));
+    }
     log_.error("worker " + std::to_string(world_.self().value()) + " leaves the run after " +
                counted(end.steps_done, "step") + " (" + why + "), " + what_is_left());
     return ExitCode::peer_lost;

@@ -18,6 +18,7 @@ namespace rhizome::cli {
 struct TrainSettings {
     RunConfig config;
     std::optional<world::RunFolder> folder{};  // of the run, if it has one
+    std::int32_t start = 0;                    // how often the run was started before
     bool print_digests = false;                // a digest of every chunk at the end
     Screen screen{};                           // that `output` leads to
     std::int32_t ranks_on_host = 1;            // share its memory

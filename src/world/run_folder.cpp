@@ -99,6 +99,35 @@ std::optional<std::string> RunFolder::open_epoch(Epoch epoch,
            visible(opened.value_or("its record cannot be read"));
 }
 
+std::error_code RunFolder::leave(Epoch last, WorkerId member, std::string_view reason) const {
+    ::mkdir(place_of(epochs_name).c_str(), 0777);
+    return write_file(place_of(epochs_name) + "/left." + std::to_string(last.value()) + "." +
+                          std::to_string(member.value()),
+                      visible(reason).substr(0, reason_max));
+}
+
+std::optional<std::string> RunFolder::left_behind() const {
+    std::int64_t newest = 0;  // epoch, with a record
+    std::optional<std::pair<std::int64_t, std::string>> left;
+    std::error_code problem;
+    for (fs::directory_iterator entry{place_of(epochs_name), problem}, end;
+         !problem && entry != end; entry.increment(problem)) {
+        const std::string name = entry->path().filename().string();
+        constexpr std::string_view word = "left.";
+        const bool is_left = name.starts_with(word);
+        const std::size_t begin = is_left ? word.size() : 0;
+        const auto number = parse_integer(name.substr(begin, name.find('.', begin) - begin));
+        if (!number) continue;
+        if (!is_left) {
+            newest = std::max(newest, *number);
+        } else if (!left || left->first < *number) {
+            left.emplace(*number, read_file(entry->path().string()).value_or("without a word"));
+        }
+    }
+    if (!left || left->first < newest) return std::nullopt;
+    return left->second;
+}
+
 std::error_code RunFolder::record_process(std::string_view name, pid_t pid) const {
     ENSURE(!name.empty() && name.front() != '.' && name.find('/') == name.npos);
     const auto process = find_process(pid);

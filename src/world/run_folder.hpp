@@ -7,6 +7,7 @@
 //   FOLDER/finished          how it ended: "code 0", "reason ..."; without it, it has not ended
 //   FOLDER/processes/NAME    "host H", "pid P", "started T", for whoever must end it by force
 //   FOLDER/epochs/N          "members 0 2 3": who goes on after the n-th loss; nobody else does
+//   FOLDER/epochs/left.N.M   why member M has left after epoch N, though others may go on
 //   FOLDER/former/TIME-N/    `finished` of runs that were here before
 //
 // One run at a time has a folder. When it is dead the next one may take the folder over: words of
@@ -89,6 +90,11 @@ class RunFolder {
     /// a cut link two groups may each think the other one dead), or the folder is out of reach.
     [[nodiscard]] std::optional<std::string> open_epoch(Epoch epoch,
                                                         const std::vector<WorkerId>& members) const;
+
+    /// A member leaves, for it could not get into any epoch after this one; others may.
+    [[nodiscard]] std::error_code leave(Epoch last, WorkerId member, std::string_view reason) const;
+    /// Why somebody has left, if nobody has opened an epoch after it.
+    [[nodiscard]] std::optional<std::string> left_behind() const;
 
     /// A process of this host that belongs to the run. `name` is a file's name, unique in the run.
     [[nodiscard]] std::error_code record_process(std::string_view name, pid_t pid) const;

@@ -183,8 +183,8 @@ ExitCode run(const cli::Arguments& arguments, const cli::Environment& environmen
         const auto grace = std::chrono::milliseconds{parse_integer(arguments[2]).value_or(0)};
         cli::Arguments command{arguments.begin() + 3, arguments.end()};
         std::replace(command.begin(), command.end(), std::string{"RUN"}, folder.run());
-        return cli::launch({.command = command, .environment = environment, .grace = grace}, folder,
-                           log);
+        return cli::Launches{log}.launch(
+            {.command = command, .environment = environment, .grace = grace}, folder);
     }
     at_least(4);
     const auto pulse = world::split_into_watched_rank(bounds);

@@ -11,7 +11,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from trainings import (DONE, ENDLESS, HASTY, PATIENT, STOPPED, Training, is_alive)
+from trainings import (DONE, ENDLESS, HASTY, LOST, PATIENT, STOPPED, Training, is_alive)
 
 STEPS = 8
 
@@ -51,7 +51,7 @@ class Surviving(Training):
 
     def test_a_kill_in_each_phase_of_a_step(self):
         for rank, place in [(0, "F#1"), (1, "B#2"), (2, "SS"), (0, "RS"), (1, "SP"), (2, "RP"),
-                            (0, "C"), (3, "U")]:
+                            (0, "C"), (2, "U")]:
             with self.subTest(rank=rank, place=place):
                 self.run_with(f"kill@{rank}/3/{place}", [rank])
         # Where some hold what they do not own.
@@ -75,6 +75,34 @@ class Surviving(Training):
 
     def test_a_whole_pipeline_at_once(self):
         self.run_with("kill@2/4/F#1,kill@3/4/F#1", [2, 3], owners="3")
+
+    def test_nobody_is_left_and_the_run_is_started_again(self):
+        keys = PATIENT | {"pipelines": "3", "save.interval": "2",
+                          "faults": "kill@0/5/F#1,kill@1/5/F#1,kill@2/5/F#1"}
+        code, said = self.run_to_end(3, **keys)
+        self.assertEqual(code, DONE, said)
+        self.assertEqual(self.weights(said), Surviving.calm, said)
+        self.assertIn("started again", said)
+        # From a state, if one was whole by then.
+        self.assertEqual(len(self.metrics("start")), 2, said)
+        self.assertEqual(self.fired(), ["0", "1", "2"])
+
+    def test_nobody_is_left_again_and_again(self):
+        code, said = self.run_to_end(2, pipelines="2", faults="soak@1/1", restarts="2", **PATIENT)
+        self.assertNotEqual(code, DONE, said)
+        self.assertEqual(said.count("is started again"), 2, said)
+        self.assertIn("lost 3 times in a row without a newer state", said)
+
+    def test_no_copy_is_left_and_all_go_back_to_the_newest_state(self):
+        self.folder = Path(self.home.name) / "back"
+        keys = PATIENT | {"pipelines": "3", "owners": "1", "save.interval": "2",
+                          "faults": "kill@1/6/F#1"}
+        code, said = self.run_to_end(3, **keys)
+        self.assertEqual(code, DONE, said)
+        self.assertEqual(self.weights(said), Surviving.calm, said)
+        repair, = self.metrics("repair")
+        self.assertEqual(repair["rung"], 6)
+        self.assertGreater(repair["steps_again"], 0)
 
     def test_a_loss_while_parts_of_the_end_are_done_again(self):
         self.run_with("kill@1/*/end", [1])
@@ -104,14 +132,14 @@ class Surviving(Training):
     def test_a_rank_and_its_watch_that_are_stopped(self):
         # Nobody kills the rank; only the others' patience is left, and they cannot tell who is to
         # blame: each of them leaves, and the run ends without a word.
-        process = self.start(3, pipelines="3", **ENDLESS, **HASTY)
+        process = self.start(3, pipelines="3", restarts="0", **ENDLESS, **HASTY)
         self.wait_for_steps()
         victim = self.recorded("rank.1")
         watch = int(Path(f"/proc/{victim}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(watch, signal.SIGSTOP)
         os.kill(victim, signal.SIGSTOP)
-        self.assertNotEqual(self.reaper.wait(process, 90), DONE, self.said())
-        self.assertIn("did not answer", self.said())
+        self.assertEqual(self.reaper.wait(process, 120), LOST, self.said())
+        self.assertIn("no worker could go on (the others did not answer", self.said())
         self.reaper.until_nobody_is_left()
 
 

@@ -26,7 +26,7 @@ TINY = {
 ENDLESS = {"steps": "1000000", "evaluate.interval": "0"}
 # Far below what a test may take, far above what a busy machine needs.
 PATIENT = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "20", "bounds.wait_s": "40"}
-HASTY = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "8", "bounds.wait_s": "10",
+HASTY = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "6", "bounds.wait_s": "8",
          "bounds.repair_s": "30"}
 
 

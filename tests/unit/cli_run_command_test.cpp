@@ -174,8 +174,9 @@ TEST(CommandLine, GivesTrainItsRunsFolder) {
         return parse_command_line(arguments, {}, [](const std::string&) { return ""; });
     };
     const Command command =
-        parse({"train", "--folder", "runs/x", "--run=n.1", "--data.train", "x", "--seed=3"});
+        parse({"train", "--folder", "runs/x", "--run=n.1", "--start=2", "--data.train", "x", "--seed=3"});
     EXPECT_EQ(command.folder, "runs/x");
+    EXPECT_EQ(command.start, 2);
     EXPECT_EQ(command.joins, "n.1");
     EXPECT_EQ(command.config.seed, 3U);
     EXPECT_EQ(parse({"train", "--data.train", "x"}).folder, "");

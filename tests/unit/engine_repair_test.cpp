@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <map>
 #include <random>
+#include <regex>
 
 #include <gtest/gtest.h>
 
+#include "support/comment_drawing.hpp"
 #include "support/kill_matrix.hpp"
 #include "world/fake_world.hpp"
 
@@ -162,6 +164,66 @@ TEST_P(Repairs, OfManyLossesLeadToTheEndOfACalmRun) {
     EXPECT_GT(tally.alone, 0);
     if (each.workers > 2) {
         EXPECT_GT(tally.attempts, 0);
+    }
+}
+
+// --- the drawing in ARCHITECTURE.md ---
+
+std::string drawing() {
+    const std::string text = read_source("../ARCHITECTURE.md");
+    const std::size_t begin = text.find("## A recovery");
+    EXPECT_NE(begin, std::string::npos);
+    return text.substr(begin, text.find("\n## ", begin + 1) - begin);
+}
+
+/// Phases of repairs that the workers passed after worker 1 was lost, by worker.
+std::vector<std::vector<std::string>> phases_after_a_loss(std::int32_t owners) {
+    const Arrangement arrangement{.depths = {3}, .owners = owners};
+    const SmallOptions options = lively();
+    const model::Network network = network_of(options);
+    const MemoryText text = small_text();
+    const Subject subject{network, text, options.rows, options.lanes};
+    std::vector<std::vector<std::string>> passed(3);
+    const auto outcomes = world::run_fake_world({.workers = 3, .seed = 1}, [&](world::World& world) {
+        const WorkerId self = world.self();
+        (void)run_survivor(world, subject, arrangement, length, patience,
+                           [&](const engine::Point& point) {
+                               if (self == WorkerId{1} && point.kind == schedule::Kind::commit) {
+                                   world::die_in(world);
+                               }
+                               if (point.phase < engine::Phase::open) return;
+                               passed[self.index()].emplace_back(
+                                   engine::phase_names[static_cast<std::size_t>(point.phase)]);
+                           });
+    });
+    EXPECT_EQ(outcomes[1].end, world::FakeEnd::killed);
+    return passed;
+}
+
+TEST(RecoveryDrawing, HasThePhasesOfARepairInTheirOrder) {
+    std::vector<std::string> drawn;
+    const std::string text = drawing();
+    const std::regex word{R"(^ \[(\w+)\])", std::regex::multiline};
+    for (auto it = std::sregex_iterator(text.begin(), text.end(), word);
+         it != std::sregex_iterator(); ++it) {
+        drawn.push_back((*it)[1]);
+    }
+    const auto passed = phases_after_a_loss(2);
+    EXPECT_EQ(passed[0], drawn);
+    EXPECT_EQ(passed[2], drawn);
+}
+
+TEST(RecoveryDrawing, HasTheWayByAStateFile) {
+    EXPECT_NE(drawing().find("6 state file  [load]"), std::string::npos);
+    const auto passed = phases_after_a_loss(1);
+    EXPECT_EQ(passed[0], (std::vector<std::string>{"open", "report", "decide", "load"}));
+    EXPECT_EQ(passed[2], passed[0]);
+}
+
+TEST(RecoveryDrawing, NamesEveryRung) {
+    for (const auto rung :
+         {recover::Rung::replan, recover::Rung::state_file, recover::Rung::park}) {
+        EXPECT_NE(drawing().find(recover::name_of(rung) + " "), std::string::npos);
     }
 }
 
