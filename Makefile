@@ -32,7 +32,7 @@ test-all: test ## those of test, and the slow ones: all sizes instead of a sampl
 chaos: setup cpu ## ranks killed at every place of a step and of a repair, with a table; about 4 minutes
 	@build/cpu/run-chaos matrix
 
-soak: setup cpu ## 2,500 random kills of real ranks, then 200 storms of losses; about an hour
+soak: setup cpu ## 2,500 random kills of real ranks, then 200 storms of losses; about half an hour
 	@build/cpu/run-chaos soak
 	@build/cpu/run-chaos storm
 

@@ -111,7 +111,9 @@ ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Comman
     if (command.folder.empty()) return train();
     if (settings.folder) {
         const ExitCode code = train();
-        rank_end().has_word = settings.folder->finished().has_value();
+        // Or it has left alone, with a word of its own, and others go on.
+        rank_end().has_word =
+            settings.folder->finished().has_value() || code == ExitCode::peer_lost;
         return code;
     }
     const auto& folder = settings.folder.emplace(begin_together(*world, command, variable, log));

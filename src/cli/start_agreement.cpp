@@ -11,12 +11,16 @@ constexpr std::uint32_t flag_of(ExitCode code) {
     return std::uint32_t{1} << (1 + static_cast<std::uint32_t>(code));
 }
 
-/// What nobody has cleared.
-std::uint32_t flags_of(const world::Agreement& agreement) {
-    if (agreement.status == CommStatus::ok) return agreement.flags;
+[[noreturn]] void fail_of_loss() {
     throw UserError{ExitCode::peer_lost,
                     "a worker was lost before the first step (it ended or did not answer), see "
                     "what it said"};
+}
+
+/// What nobody has cleared.
+std::uint32_t flags_of(const world::Agreement& agreement) {
+    if (agreement.status != CommStatus::ok) fail_of_loss();
+    return agreement.flags;
 }
 
 std::uint32_t agreed_flags(world::World& world, Nanoseconds patience, std::uint32_t flags) {
@@ -33,6 +37,7 @@ std::uint32_t flags_about(const world::World& world, const std::optional<UserErr
 /// Throws the problem that somebody has.
 void act_on(std::uint32_t agreed, const world::World& world,
             const std::optional<UserError>& problem) {
+    if (agreed == 0) fail_of_loss();  // somebody gave up, after a loss that it saw
     const bool first_is_well = (agreed & first_member_is_well) != 0;
     if (problem) {
         throw world::is_first(world) || first_is_well ? *problem : UserError{problem->code(), ""};

@@ -130,6 +130,7 @@ class Loop {
         tended_ = std::min(done_, notes.tended);
         if (repaired.record.rung == recover::Rung::state_file) tended_ = done_;
         if (config_.saver != nullptr) config_.saver->begin_epoch(notes.saver);
+        votes_ &= ~vote::idle;  // what was said of saves then is no longer so
         observer_.on_repair(repaired.record);
         return CommStatus::ok;
     }

@@ -85,6 +85,7 @@ class Run:
         self.folder = place.home / f"run{place.runs}"
         self.log = place.home / "log"
         self.faults = []
+        self.killed = {}  # from outside: when, by rank
         self.took_s = 0
 
     def start(self, reaper):
@@ -116,8 +117,8 @@ class Run:
 
     def fired(self):
         """By rank: when, in microseconds since 1970."""
-        return {int(path.name): int(re.search(r"at (\d+) us", path.read_text())[1])
-                for path in (self.folder / "faults").glob("*")}
+        return self.killed | {int(path.name): int(re.search(r"at (\d+) us", path.read_text())[1])
+                              for path in (self.folder / "faults").glob("*")}
 
     def judge(self):
         said = self.log.read_text(errors="replace")
@@ -246,6 +247,7 @@ def storm(place, table, given):
         for name in ranks[:draw.randint(1, len(ranks) - 1)]:
             time.sleep(draw.uniform(0.03, 0.4))
             if is_alive(pids[name]):
+                run.killed[int(name.removeprefix("rank."))] = time.time_ns() // 1000
                 os.kill(pids[name], signal.SIGKILL)
 
     for _ in range(given.runs):

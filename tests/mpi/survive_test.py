@@ -129,14 +129,37 @@ class Surviving(Training):
         self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
         self.assertEqual(self.reaper.descendants(), [])
 
+    def parent(self, pid):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+    def test_a_proxy_or_a_watch_is_killed(self):
+        # Either costs its own rank at most.
+        for name, above in [("watch", 1), ("proxy", 2)]:
+            with self.subTest(killed=name):
+                self.folder = Path(self.home.name) / name
+                process = self.start(3, pipelines="3", **ENDLESS, **PATIENT)
+                self.wait_for_steps()
+                pid = self.recorded("rank.1")
+                for _ in range(above):
+                    pid = self.parent(pid)
+                os.kill(pid, signal.SIGKILL)
+                self.reaper.until(lambda pid=pid: not is_alive(pid), "its death")
+                done = len(self.metrics("step"))
+                self.reaper.until(lambda done=done: len(self.metrics("step")) > done + 50,
+                                  f"more steps: {self.said()}")
+                lost = [rank for each in self.metrics("repair") for rank in each["lost"]]
+                self.assertIn(lost, ([], [1]), self.said())
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
+                self.reaper.until_nobody_is_left()
+
     def test_a_rank_and_its_watch_that_are_stopped(self):
         # Nobody kills the rank; only the others' patience is left, and they cannot tell who is to
         # blame: each of them leaves, and the run ends without a word.
         process = self.start(3, pipelines="3", restarts="0", **ENDLESS, **HASTY)
         self.wait_for_steps()
         victim = self.recorded("rank.1")
-        watch = int(Path(f"/proc/{victim}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(watch, signal.SIGSTOP)
+        os.kill(self.parent(victim), signal.SIGSTOP)
         os.kill(victim, signal.SIGSTOP)
         self.assertEqual(self.reaper.wait(process, 120), LOST, self.said())
         self.assertIn("no worker could go on (the others did not answer", self.said())

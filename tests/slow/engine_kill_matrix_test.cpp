@@ -12,7 +12,7 @@ namespace rhizome::tests {
 namespace {
 
 TEST(KillMatrix, EveryWorkerAtEveryPlaceInAllLayouts) {
-    Matrix matrix;
+    Matrix matrix{Saves::every_step};
     for (const Layout& layout : all_layouts()) {
         SCOPED_TRACE(layout.name());
         matrix.every_place(layout, 1);

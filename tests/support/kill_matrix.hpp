@@ -74,8 +74,13 @@ struct KillTally {
     }
 };
 
+enum class Saves : std::uint8_t { no, every_step };
+
 class Matrix {
   public:
+    /// Saves take most of the time of a run.
+    explicit Matrix(Saves saves = Saves::no) : saves_{saves} {}
+
     static constexpr Nanoseconds patience = std::chrono::seconds{2};  // of virtual time
     static constexpr RunLength length{
         .steps = 3, .evaluate_interval = 2, .evaluation_microbatches = 2};
@@ -166,18 +171,23 @@ class Matrix {
         // does not come any more, because others died before, lives.
         EXPECT_GT(static_cast<int>(trial.ends.size()) - living, 0);
         tally_.nobody_left += living == 0 ? 1 : 0;
+        if (living > 0 && trial.disk) {
+            EXPECT_EQ(stored_digests(trial.disk, network_.table(), length.steps), digests_);
+        }
     }
 
   private:
     struct Trial {
         std::vector<SurvivorEnd> ends;
         std::vector<world::FakeOutcome> outcomes;
+        std::shared_ptr<state::FakeDisk> disk{};  // if states are saved
     };
 
     Trial run(const Layout& layout, const std::vector<Death>& deaths, std::uint64_t seed,
               std::vector<std::int64_t>& passed) {
         const Subject subject{network_, text_, options_.rows, options_.lanes};
         Trial trial;
+        if (saves_ == Saves::every_step) trial.disk = std::make_shared<state::FakeDisk>();
         trial.ends.resize(static_cast<std::size_t>(layout.workers));
         passed.assign(trial.ends.size(), 0);
         trial.outcomes = world::run_fake_world(
@@ -192,7 +202,8 @@ class Matrix {
                     }
                 };
                 trial.ends[self.index()] = run_survivor(world, subject, layout.arrangement, length,
-                                                        patience, probe);
+                                                        patience, probe,
+                                                        {.disk = trial.disk, .seed = seed});
             });
         return trial;
     }
@@ -213,6 +224,7 @@ class Matrix {
         }
     }
 
+    Saves saves_;
     const SmallOptions options_ = lively();
     const model::Network network_ = network_of(options_);
     const MemoryText text_ = small_text();

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/digest.hpp"
 #include "engine/repair.hpp"
-#include "support/engine_run.hpp"
+#include "engine/tell.hpp"
+#include "state/fake_disk.hpp"
+#include "support/saving_run.hpp"
 
 namespace rhizome::tests {
 
@@ -54,14 +57,67 @@ class SurvivorTrace final : public engine::TrainObserver {
     SurvivorEnd& end_;
 };
 
+/// Where a run saves its states, and when.
+struct SavePlan {
+    std::shared_ptr<state::FakeDisk> disk;
+    std::int32_t interval = 1;
+    std::uint64_t seed = 1;  // of how long writing takes
+};
+
+/// What is not the memory's: the newest whole state of the disk, or the beginning.
+inline CommStatus load_newest(engine::Worker& worker, const LayerTable& table,
+                              const std::shared_ptr<state::FakeDisk>& disk) {
+    std::int32_t newest = -1;
+    if (disk && world::is_first(worker.messenger().world())) {
+        state::clean_up_states(*disk, states_place);
+        const auto states = state::find_states(*disk, states_place);
+        if (!states.empty()) newest = states.front().steps;
+    }
+    const engine::Told told = engine::tell_all(worker, newest);
+    if (told.status != CommStatus::ok) return told.status;
+    if (told.number < 0) {
+        worker.initialize();
+        return CommStatus::ok;
+    }
+    state::StateReader reader{disk, states_place + "/" + state::state_name(told.number)};
+    engine::StoredValues values{reader, table};
+    worker.load(values, told.number);
+    return CommStatus::ok;
+}
+
+/// Of every chunk of a state, by name, as digest_of_chunk() has them.
+inline std::map<std::string, std::string> stored_digests(
+    const std::shared_ptr<state::FakeDisk>& disk, const LayerTable& table, std::int32_t steps) {
+    state::StateReader reader{disk, states_place + "/" + state::state_name(steps)};
+    engine::StoredValues values{reader, table};
+    std::map<std::string, std::string> digests;
+    std::vector<std::byte> bytes;
+    for (const TensorRef tensor : table.owned()) {
+        for (std::int32_t c = 0; c < table.chunks_of(tensor); ++c) {
+            const ChunkRef chunk{tensor, c};
+            Digest digest;
+            bytes.resize(static_cast<std::size_t>(table.elements_of(chunk) *
+                                                  bytes_of(table.at(tensor).spec.dtype)));
+            for (const state::Value value : state::all_values) {
+                values.read(chunk, value, bytes);
+                digest.add(bytes);
+            }
+            digests[engine::chunk_name(table, chunk)] = digest.hex();
+        }
+    }
+    return digests;
+}
+
 inline SurvivorEnd run_survivor(world::World& world, const Subject& subject,
                                 const Arrangement& arrangement, const RunLength& length,
-                                Nanoseconds patience, const engine::Probe& probe = {}) {
+                                Nanoseconds patience, const engine::Probe& probe = {},
+                                const SavePlan& saves = {}) {
     const auto device = subject.make_device(subject.threads);
     const LayerTable& table = subject.network.table();
     const engine::RunPlan plan =
         plan_of(arrangement, table, world.members(), subject.lanes, length.evaluation_microbatches);
-    const engine::RepairConfig repair = repair_config(subject, arrangement, length);
+    engine::RepairConfig repair = repair_config(subject, arrangement, length);
+    repair.load = [&](engine::Worker& worker) { return load_newest(worker, table, saves.disk); };
     engine::Worker worker{*device,
                           subject.network,
                           subject.data,
@@ -75,8 +131,23 @@ inline SurvivorEnd run_survivor(world::World& world, const Subject& subject,
                            .probe = probe}};
     SurvivorEnd result;
     SurvivorTrace trace{result};
+    DrawnBackground background{saves.seed + static_cast<std::uint64_t>(world.self().value()), 1};
+    std::optional<engine::Saver> saver;
+    if (saves.disk) {
+        saver.emplace(worker, table, background,
+                      engine::SaverConfig{.files = saves.disk,
+                                          .folder = states_place,
+                                          .keep = {.last = 100},
+                                          .facts =
+                                              [](std::int32_t steps) {
+                                                  return state::StateFacts{.steps = steps};
+                                              }},
+                      std::nullopt);
+    }
     engine::TrainLoopConfig loop{.steps = length.steps,
                                  .evaluate_interval = length.evaluate_interval,
+                                 .saver = saver ? &*saver : nullptr,
+                                 .save_interval = saves.interval,
                                  .repair = &repair};
     loop.part = [&] {
         engine::DigestEnd digests = engine::gather_digests(worker, table);

@@ -238,6 +238,15 @@ TEST(KillMatrix, HoldsInASample) {
     EXPECT_GT(matrix.tally().further_attempts, 0);
 }
 
+TEST(KillMatrix, HoldsInASampleOfRunsThatSave) {
+    Matrix matrix{Saves::every_step};
+    std::int64_t stride = 61;
+    for (const Layout& layout : all_layouts()) matrix.every_place(layout, stride++);
+    matrix.triples(30, 3);
+    std::printf("%s\n", matrix.tally().text().c_str());
+    EXPECT_GT(matrix.tally().deaths, 200);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Repairs,
     testing::Values(
