@@ -33,10 +33,10 @@ struct Command {
         profile,
     };
     Kind kind = Kind::none;
-    RunConfig config{};    // of train
-    std::string folder{};  // of train: the run's; empty: there is none
-    std::string joins{};   // of train as a rank: the run of `rhizome run` that it belongs to
-    bool digests = false;  // of train: print them
+    RunConfig config{};      // of train
+    std::string folder{};    // of train: the run's; empty: there is none
+    std::string joins{};     // of train as a rank: the run of `rhizome run` that it belongs to
+    bool digests = false;    // of train: print them
     std::int32_t start = 0;  // of train as a rank: how often its run was started before
     /// Of train as a rank, whose output goes to a terminal of so many columns; 0: it does not.
     std::int32_t columns = 0;

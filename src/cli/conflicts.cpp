@@ -105,12 +105,12 @@ MaybeConflict check_layout(const RunConfig& config) {
     const BoundsConfig& bounds = config.bounds;
     if (bounds.stopped_s >= bounds.stuck_s || bounds.stuck_s >= bounds.wait_s ||
         bounds.wait_s >= bounds.repair_s) {
-        return Conflict{
-            said(config, "bounds.stopped_s") + ", " + said(config, "bounds.stuck_s") + ", " +
-                said(config, "bounds.wait_s") + ", " + said(config, "bounds.repair_s") +
-                " (whoever waits would give up before the culprit is found), let each "
-                "be more than the one before",
-            {"bounds.stopped_s", "bounds.stuck_s", "bounds.wait_s", "bounds.repair_s"}};
+        return Conflict{said(config, "bounds.stopped_s") + ", " + said(config, "bounds.stuck_s") +
+                            ", " + said(config, "bounds.wait_s") + ", " +
+                            said(config, "bounds.repair_s") +
+                            " (whoever waits would give up before the culprit is found), let each "
+                            "be more than the one before",
+                        {"bounds.stopped_s", "bounds.stuck_s", "bounds.wait_s", "bounds.repair_s"}};
     }
     constexpr double bound_max = 1e6;
     if (bounds.repair_s > bound_max) {

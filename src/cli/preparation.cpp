@@ -86,7 +86,7 @@ Preparation::Preparation(const TrainSettings& settings, world::World& world)
       plan{plan_of(network, costs, datasets, settings, world)} {
     const RunConfig& config = settings.config;
     memory = engine::Assignment::plan_memory(network, datasets.train->fields(), plan, world.self(),
-                                         config.microbatch_size);
+                                             config.microbatch_size);
     if (settings.folder) {
         memory.held += engine::Snapshot::planned_bytes(network.table(), plan.owners, world.self());
     }

@@ -13,10 +13,10 @@ namespace rhizome::cli {
 
 struct RunOptions {
     std::int32_t ranks = 0;
-    std::string folder{};  // empty: a new one below runs/
-    std::string mpirun{};  // empty: the one that this program was built with
+    std::string folder{};       // empty: a new one below runs/
+    std::string mpirun{};       // empty: the one that this program was built with
     std::int32_t restarts = 3;  // in a row without a newer state, at most
-    Arguments train{};     // of `rhizome train`, known to be right
+    Arguments train{};          // of `rhizome train`, known to be right
     friend bool operator==(const RunOptions&, const RunOptions&) = default;
 };
 

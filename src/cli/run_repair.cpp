@@ -27,8 +27,8 @@ engine::RepairConfig repair_config(const RunConfig& config, const Preparation& p
                       .manner = {.lanes = prepared.plan.shape.lanes,
                                  .layers = plan::layer_loads(table, prepared.costs,
                                                              state_bytes_per_element(config)),
-                                 .depth_min = *std::min_element(config.depths.begin(),
-                                                                config.depths.end()),
+                                 .depth_min =
+                                     *std::min_element(config.depths.begin(), config.depths.end()),
                                  .style = config.style,
                                  .parts = config.parts},
                       .redundancy = config.owners,
@@ -81,9 +81,8 @@ std::vector<std::pair<std::string, std::string>> RepairAccount::rows(double seco
     const double gone = repair_s_ + again_s_;
     std::vector<std::pair<std::string, std::string>> rows;
     rows.emplace_back("workers lost", std::to_string(all) + " (" + by_rung + ")");
-    rows.emplace_back("time lost", to_text_short(gone) + " s: repair " +
-                                       to_text_short(repair_s_) + " s, work again " +
-                                       to_text_short(again_s_) + " s; " +
+    rows.emplace_back("time lost", to_text_short(gone) + " s: repair " + to_text_short(repair_s_) +
+                                       " s, work again " + to_text_short(again_s_) + " s; " +
                                        to_short(static_cast<double>(bytes_)) + "B moved");
     if (seconds > 0) {
         rows.emplace_back("goodput", to_fixed(100 * std::max(0.0, 1 - gone / seconds), 1) +

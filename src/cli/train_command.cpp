@@ -94,16 +94,12 @@ class Training {
     std::optional<engine::RepairConfig> repair_;
     std::optional<Voice> voice_;
     engine::DigestEnd digests_{CommStatus::ok, {}};  // of all, at the end, on the first member
-    std::string fence_;  // why this worker may not go on, if so
+    std::string fence_;                              // why this worker may not go on, if so
     std::int32_t first_step_ = 0;
 };
 
 Training::Training(const TrainSettings& settings, world::World& world, const Log& log, int output)
-    : settings_{settings},
-      config_{settings.config},
-      world_{world},
-      log_{log},
-      output_{output} {
+    : settings_{settings}, config_{settings.config}, world_{world}, log_{log}, output_{output} {
     const Nanoseconds patience = to_nanoseconds(config_.bounds.wait_s);
     if (speaks()) write_all(output, to_text(config_) + "\n");
     prepared_ = agree_to_start(world, patience,
@@ -136,42 +132,40 @@ void Training::make_worker() {
     worker_ = std::make_unique<engine::Worker>(
         prepared_->computing(), prepared_->network, *prepared_->datasets.train,
         prepared_->datasets.validation.get(), linked, prepared_->plan,
-        engine::WorkerConfig{.seed = config_.seed,
-                             .rows = config_.microbatch_size,
-                             .optimizer = config_.optimizer,
-                             .patience = to_nanoseconds(config_.bounds.wait_s),
-                             .begin = engine::Begin::loaded,
-                             .pulse = settings_.pulse,
-                             .recorder = timeline_ ? &*timeline_ : nullptr,
-                             .probe = probe_of(config_.faults, settings_.start, world_,
-                                               settings_.folder)});
+        engine::WorkerConfig{
+            .seed = config_.seed,
+            .rows = config_.microbatch_size,
+            .optimizer = config_.optimizer,
+            .patience = to_nanoseconds(config_.bounds.wait_s),
+            .begin = engine::Begin::loaded,
+            .pulse = settings_.pulse,
+            .recorder = timeline_ ? &*timeline_ : nullptr,
+            .probe = probe_of(config_.faults, settings_.start, world_, settings_.folder)});
 }
 
 void Training::watch() {
     const std::int64_t tokens_per_step = samples_per_step(config_) * config_.model.context;
     voice_.emplace(
-        Voice::Config{
-            .progress = {.steps = config_.steps,
-                         .steps_before = first_step_,
-                         .tokens_per_step = tokens_per_step,
-                         .samples_per_step = samples_per_step(config_),
-                         .samples_per_pass = prepared_->datasets.train->samples(),
-                         .log_interval = config_.log_interval},
-            .screen = settings_.screen,
-            .output = output_,
-            .folder = settings_.folder ? settings_.folder->path() : "",
-            .tokens_per_step = tokens_per_step},
+        Voice::Config{.progress = {.steps = config_.steps,
+                                   .steps_before = first_step_,
+                                   .tokens_per_step = tokens_per_step,
+                                   .samples_per_step = samples_per_step(config_),
+                                   .samples_per_pass = prepared_->datasets.train->samples(),
+                                   .log_interval = config_.log_interval},
+                      .screen = settings_.screen,
+                      .output = output_,
+                      .folder = settings_.folder ? settings_.folder->path() : "",
+                      .tokens_per_step = tokens_per_step},
         world_.clock(), log_, speaks() ? Speaks::yes : Speaks::no);
-    voice_->on_start(
-        {.time = std::chrono::system_clock::now(),
-         .program = "rhizome " RHIZOME_VERSION,
-         .steps = config_.steps,
-         .steps_done = first_step_,
-         .workers = static_cast<std::int64_t>(world_.members().size()),
-         .mathematics = mathematics_digest(config_, prepared_->datasets.train_digest),
-         .fingerprint = prepared_->computing().fingerprint(),
-         .layout =
-             layout_text(config_, prepared_->plan, prepared_->costs, prepared_->network.table())});
+    voice_->on_start({.time = std::chrono::system_clock::now(),
+                      .program = "rhizome " RHIZOME_VERSION,
+                      .steps = config_.steps,
+                      .steps_done = first_step_,
+                      .workers = static_cast<std::int64_t>(world_.members().size()),
+                      .mathematics = mathematics_digest(config_, prepared_->datasets.train_digest),
+                      .fingerprint = prepared_->computing().fingerprint(),
+                      .layout = layout_text(config_, prepared_->plan, prepared_->costs,
+                                            prepared_->network.table())});
 }
 
 void Training::plan_repairs() {
@@ -188,8 +182,7 @@ void Training::plan_repairs() {
 /// The newest whole state, or the beginning.
 CommStatus Training::load_again(engine::Worker& worker) {
     try {
-        const std::string folder =
-            settings_.folder ? states_folder(settings_.folder->path()) : "";
+        const std::string folder = settings_.folder ? states_folder(settings_.folder->path()) : "";
         if (!folder.empty() && states_->load_newest(worker, folder)) return CommStatus::ok;
         if (!config_.from.empty()) {
             static_cast<void>(states_->load_from(worker, config_.from));
@@ -335,11 +328,11 @@ ExitCode Training::end_of_loss(const engine::TrainEnd& end) {
         return ExitCode::peer_lost;
     }
     // Others may go on, so this is not the end of the run.
-    const std::string why = fence_.empty() ? "the others did not answer within bounds.wait_s=" +
-                                                 rhizome::to_text(config_.bounds.wait_s) +
-                                                 " or bounds.repair_s=" +
-                                                 rhizome::to_text(config_.bounds.repair_s)
-                                           : fence_;
+    const std::string why =
+        fence_.empty() ? "the others did not answer within bounds.wait_s=" +
+                             rhizome::to_text(config_.bounds.wait_s) +
+                             " or bounds.repair_s=" + rhizome::to_text(config_.bounds.repair_s)
+                       : fence_;
     if (settings_.folder && fence_.empty()) {
         // If it cannot be written, the launcher sees this process go.
         static_cast<void>(settings_.folder->leave(world_.epoch(), world_.self(), why));

@@ -1,5 +1,5 @@
-// What a run says of itself, to people and to programs. Every worker keeps up with it, and the first
-// member speaks; when it is lost, the next one goes on where it was.
+// What a run says of itself, to people and to programs. Every worker keeps up with it, and the
+// first member speaks; when it is lost, the next one goes on where it was.
 #pragma once
 
 #include <deque>
@@ -23,8 +23,8 @@ class Voice final : public engine::TrainObserver {
     struct Config {
         ProgressConfig progress;
         Screen screen;
-        int output;              // a descriptor
-        std::string folder;      // of the run, for metrics; empty: there are none
+        int output;          // a descriptor
+        std::string folder;  // of the run, for metrics; empty: there are none
         std::int64_t tokens_per_step;
     };
     /// `clock` and `log` must outlive it. Time runs from here.

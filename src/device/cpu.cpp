@@ -158,9 +158,10 @@ class CpuStream final : public StreamOnTop {
             const auto these = of.subspan(first, fits ? chains : 1);
             const Tensor to = sums.slice(static_cast<std::int64_t>(first),
                                          static_cast<std::int64_t>(these.size()));
-            const bool alike = fits && std::all_of(these.begin(), these.end(), [&](const Tensor& x) {
-                return is_single(x) && x.elements() == these.front().elements();
-            });
+            const bool alike =
+                fits && std::all_of(these.begin(), these.end(), [&](const Tensor& x) {
+                    return is_single(x) && x.elements() == these.front().elements();
+                });
             if (alike) {
                 squares_side_by_side(to, these);
                 first += chains;

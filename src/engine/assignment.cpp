@@ -57,8 +57,12 @@ Assignment::Assignment(device::Device& device, device::Stream& stream,
       step{step_program(plan, self)},
       evaluation{evaluation_program(plan, self)},
       state{device, network.table(), layers_of(plan.shape, self), plan.owners, self},
-      exchange{device,      network.table(), plan.shape,
-               plan.owners, self,            state,
+      exchange{device,
+               network.table(),
+               plan.shape,
+               plan.owners,
+               self,
+               state,
                plan.step.programs[plan.shape.place_of(self)]},
       step_parts{plan.shape, &plan.owners, self} {
     if (plan.evaluation) evaluation_parts.emplace(plan.evaluation->shape, nullptr, self);
@@ -81,9 +85,9 @@ void Assignment::add_stages(device::Device& device, device::Stream& stream,
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
         auto& stage = stages.emplace_back();
         if (pipeline.stages[s].worker != self) continue;
-        stage = std::make_unique<Stage>(
-            device, stream, network, pipeline.stages[s].layers, fields, rows,
-            counts.at(StageId{static_cast<std::int32_t>(s)}), plan.shape.lanes, pipeline.lanes);
+        stage = std::make_unique<Stage>(device, stream, network, pipeline.stages[s].layers, fields,
+                                        rows, counts.at(StageId{static_cast<std::int32_t>(s)}),
+                                        plan.shape.lanes, pipeline.lanes);
     }
 }
 

@@ -13,16 +13,23 @@ namespace {
 constexpr std::array kind_names{std::string_view{"kill"}, std::string_view{"stop"},
                                 std::string_view{"exit"}, std::string_view{"abort"}};
 
-constexpr std::array instructions{
-    schedule::Kind::forward,          schedule::Kind::backward,
-    schedule::Kind::backward_input,   schedule::Kind::backward_weight,
-    schedule::Kind::recompute,        schedule::Kind::send_activation,
-    schedule::Kind::receive_activation, schedule::Kind::send_gradient,
-    schedule::Kind::receive_gradient, schedule::Kind::send_sum,
-    schedule::Kind::receive_sum,      schedule::Kind::send_parts,
-    schedule::Kind::receive_parts,    schedule::Kind::commit,
-    schedule::Kind::update,           schedule::Kind::send_parameters,
-    schedule::Kind::receive_parameters};
+constexpr std::array instructions{schedule::Kind::forward,
+                                  schedule::Kind::backward,
+                                  schedule::Kind::backward_input,
+                                  schedule::Kind::backward_weight,
+                                  schedule::Kind::recompute,
+                                  schedule::Kind::send_activation,
+                                  schedule::Kind::receive_activation,
+                                  schedule::Kind::send_gradient,
+                                  schedule::Kind::receive_gradient,
+                                  schedule::Kind::send_sum,
+                                  schedule::Kind::receive_sum,
+                                  schedule::Kind::send_parts,
+                                  schedule::Kind::receive_parts,
+                                  schedule::Kind::commit,
+                                  schedule::Kind::update,
+                                  schedule::Kind::send_parameters,
+                                  schedule::Kind::receive_parameters};
 
 /// What stands before the separator; the text goes on behind it. All of it, if there is none.
 std::string_view take(std::string_view& text, char separator) {
@@ -132,21 +139,20 @@ ParsedFaults parse_faults(std::string_view text) {
 
 std::optional<FaultKind> FaultWatch::strikes(const Point& point, std::size_t members) {
     const std::uint64_t place = passed_++;
-    const auto fault =
-        std::find_if(plan_.faults.begin(), plan_.faults.end(), [&](const Fault& each) {
-            return each.worker == self_ && matches(each, point);
-        });
+    const auto fault = std::find_if(
+        plan_.faults.begin(), plan_.faults.end(),
+        [&](const Fault& each) { return each.worker == self_ && matches(each, point); });
     if (fault != plan_.faults.end()) {
         const FaultKind how = fault->how;
         plan_.faults.erase(fault);
         return how;
     }
     if (!plan_.soak || members < 2) return std::nullopt;
-    const PhiloxCounter words = philox4x32_10(
-        {static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32),
-         static_cast<std::uint32_t>(self_.value()), 0},
-        {static_cast<std::uint32_t>(plan_.soak->seed),
-         static_cast<std::uint32_t>(plan_.soak->seed >> 32)});
+    const PhiloxCounter words =
+        philox4x32_10({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32),
+                       static_cast<std::uint32_t>(self_.value()), 0},
+                      {static_cast<std::uint32_t>(plan_.soak->seed),
+                       static_cast<std::uint32_t>(plan_.soak->seed >> 32)});
     const double drawn = static_cast<double>(words[0]) * 0x1p-32;
     return drawn < plan_.soak->chance ? std::optional{FaultKind::kill} : std::nullopt;
 }

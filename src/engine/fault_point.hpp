@@ -30,16 +30,16 @@ enum class Phase : std::uint8_t {
 };
 
 inline constexpr std::array phase_names{
-    std::string_view{"step"}, std::string_view{"evaluation"}, std::string_view{"save"},
-    std::string_view{"end"},  std::string_view{"open"},       std::string_view{"report"},
-    std::string_view{"decide"}, std::string_view{"load"},     std::string_view{"move"},
+    std::string_view{"step"},   std::string_view{"evaluation"}, std::string_view{"save"},
+    std::string_view{"end"},    std::string_view{"open"},       std::string_view{"report"},
+    std::string_view{"decide"}, std::string_view{"load"},       std::string_view{"move"},
     std::string_view{"agree"},  std::string_view{"adopt"}};
 
 struct Point {
     Phase phase;
-    std::int32_t step;                         // that is under way, or steps done
-    std::optional<schedule::Kind> kind{};      // of the instruction
-    std::int32_t index = 0;                    // among those of its kind in the list
+    std::int32_t step;                     // that is under way, or steps done
+    std::optional<schedule::Kind> kind{};  // of the instruction
+    std::int32_t index = 0;                // among those of its kind in the list
     friend bool operator==(const Point&, const Point&) = default;
 };
 

@@ -46,10 +46,9 @@ class ReportExchange {
         for (const auto& [from, words] : incoming_) {
             survey.reports.push_back(recover::parse_report(from, size_, words));
         }
-        std::sort(survey.reports.begin(), survey.reports.end(),
-                  [](const recover::Report& a, const recover::Report& b) {
-                      return a.worker < b.worker;
-                  });
+        std::sort(
+            survey.reports.begin(), survey.reports.end(),
+            [](const recover::Report& a, const recover::Report& b) { return a.worker < b.worker; });
         return messenger_.drain();
     }
 

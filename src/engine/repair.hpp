@@ -22,16 +22,16 @@ namespace rhizome::engine {
 
 /// What was done about a loss, on one survivor.
 struct RepairRecord {
-    Epoch epoch{0};                 // that was opened
-    std::vector<WorkerId> lost{};   // since the epoch before the loss
-    CommStatus noticed{};           // how this worker did
+    Epoch epoch{0};                // that was opened
+    std::vector<WorkerId> lost{};  // since the epoch before the loss
+    CommStatus noticed{};          // how this worker did
     recover::Rung rung = recover::Rung::replan;
     std::string reason{};
-    std::int32_t steps = 0;         // the run goes on after so many
+    std::int32_t steps = 0;  // the run goes on after so many
     std::int32_t attempts = 0;
-    std::int64_t bytes_moved = 0;   // between all workers
-    Nanoseconds began{};            // when this worker noticed
-    Nanoseconds opened{};           // the rest: of the last attempt
+    std::int64_t bytes_moved = 0;  // between all workers
+    Nanoseconds began{};           // when this worker noticed
+    Nanoseconds opened{};          // the rest: of the last attempt
     Nanoseconds decided{};
     Nanoseconds moved{};
     Nanoseconds ended{};

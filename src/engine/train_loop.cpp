@@ -98,8 +98,7 @@ class Loop {
 
     [[nodiscard]] CommStatus save() {
         if (config_.saver == nullptr) return CommStatus::ok;
-        const auto due =
-            is_due(config_.save_interval, done_) ? Saver::Due::yes : Saver::Due::no;
+        const auto due = is_due(config_.save_interval, done_) ? Saver::Due::yes : Saver::Due::no;
         return config_.saver->between_steps(done_, votes_, due);
     }
 
@@ -146,8 +145,8 @@ class Loop {
     Worker& worker_;
     const TrainLoopConfig& config_;
     TrainObserver& observer_;
-    std::int32_t done_;    // steps
-    std::int32_t tended_;  // after so many steps everything due was done
+    std::int32_t done_;        // steps
+    std::int32_t tended_;      // after so many steps everything due was done
     Votes votes_ = vote::all;  // of all, in the last step's agreement
     bool stopped_ = false;     // by somebody's wish, before the last step
     std::string parked_;       // why nothing can be made of those who are left

@@ -158,7 +158,8 @@ CommStatus Worker::expect_finite_parameters() {
     for (const OwnedState& owned : assignment_->state.owned()) {
         stream_->sum_of_squares(assignment_->squares.slice(0, 1), owned.parameter);
         double squares = 0;
-        stream_->download(std::as_writable_bytes(std::span{&squares, 1}), assignment_->squares.slice(0, 1));
+        stream_->download(std::as_writable_bytes(std::span{&squares, 1}),
+                          assignment_->squares.slice(0, 1));
         const CommStatus status = messenger_.wait(*stream_->record());
         if (status != CommStatus::ok) return status;
         finite = finite && std::isfinite(squares);

@@ -95,10 +95,10 @@ class Worker {
     /// Likewise, about flags of the caller's own, not all of them 0. revoked: somebody gave up.
     [[nodiscard]] world::Agreement agree_on_flags(std::uint32_t flags);
 
-    /// Gives up, once in an epoch: ends it for all, takes part in the agreement that the others come
-    /// to, so that nobody waits for this worker, and waits until no message is under way. Whoever
-    /// sent or received memory of its own calls it before that goes. timed_out: the worker has lost
-    /// touch with the others and can only leave.
+    /// Gives up, once in an epoch: ends it for all, takes part in the agreement that the others
+    /// come to, so that nobody waits for this worker, and waits until no message is under way.
+    /// Whoever sent or received memory of its own calls it before that goes. timed_out: the worker
+    /// has lost touch with the others and can only leave.
     CommStatus abandon();
     /// Opens the next epoch, after giving up.
     [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline);

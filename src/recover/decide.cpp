@@ -191,7 +191,7 @@ OwnershipMap owners_in(const RunShape& shape, const Holdings& holdings, const Fa
 double seconds_of(const std::vector<Move>& moves, const Facts& facts, const OwnershipMap& owners) {
     if (facts.link_bytes_per_s <= 0) return 0;
     std::int64_t most = 0;
-    for (const WorkerId Move::*end : {&Move::from, &Move::to}) {
+    for (const WorkerId Move::* end : {&Move::from, &Move::to}) {
         std::map<WorkerId, std::int64_t> bytes;
         for (const Move& move : moves) bytes[move.*end] += bytes_of({move}, facts.table, owners);
         for (const auto& [worker, all] : bytes) most = std::max(most, all);
@@ -248,7 +248,8 @@ Decision decide(const Survey& survey, const Facts& facts) {
     for (const Candidate& candidate : shapes) {
         if (candidate.step_s > alike * shapes.front().step_s) break;
         Decision decision = in_shape(candidate, holdings, facts);
-        if (!orphan) decision.moves = moves_to(decision.shape, decision.owners, holdings, facts.table);
+        if (!orphan)
+            decision.moves = moves_to(decision.shape, decision.owners, holdings, facts.table);
         const std::int64_t bytes = bytes_of(decision.moves, facts.table, decision.owners);
         if (best && best_bytes <= bytes) continue;
         best = std::move(decision);

@@ -45,7 +45,7 @@ struct Move {
 
 struct Decision {
     Rung rung;
-    std::string reason;  // a sentence's end: "all chunks have an owner, 2 pipelines of ..."
+    std::string reason;      // a sentence's end: "all chunks have an owner, 2 pipelines of ..."
     std::int32_t steps = 0;  // that stay committed; with state_file they do not
     // --- not when parking ---
     RunShape shape{.workers = {}, .lanes = {1, 1}, .pipelines = {}};

@@ -23,8 +23,8 @@ std::string name_of(const std::vector<std::int32_t>& depths) {
     }
     const auto deep = std::count(depths.begin(), depths.end(), depths.front());
     return counted(pipelines, "pipeline") + ", " + std::to_string(deep) + " of " +
-           counted(depths.front(), "worker") + " and " + std::to_string(pipelines - deep) +
-           " of " + std::to_string(depths.back());
+           counted(depths.front(), "worker") + " and " + std::to_string(pipelines - deep) + " of " +
+           std::to_string(depths.back());
 }
 
 std::optional<RunShape> try_shape(std::int32_t workers, const std::vector<std::int32_t>& depths,
@@ -95,9 +95,8 @@ std::vector<Candidate> candidates(std::int32_t workers, const Manner& manner) {
             }
         }
     }
-    std::stable_sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
-        return a.step_s < b.step_s;
-    });
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.step_s < b.step_s; });
     return found;
 }
 

@@ -25,7 +25,7 @@ struct Manner {
 struct Candidate {
     RunShape shape;
     schedule::Style style;
-    double step_s;  // of computing, without the end of the step
+    double step_s;     // of computing, without the end of the step
     std::string name;  // "2 pipelines of 3 and 2 workers"
 };
 

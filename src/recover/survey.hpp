@@ -15,9 +15,9 @@ namespace rhizome::recover {
 /// table of layers, layers as in the table.
 struct Report {
     WorkerId worker{0};
-    std::int32_t steps = 0;      // that it knows to be committed
-    std::vector<bool> owns{};    // by chunk: parameters and moments, whole, after these steps
-    std::vector<bool> holds{};   // by layer: all of its parameters, after these steps
+    std::int32_t steps = 0;     // that it knows to be committed
+    std::vector<bool> owns{};   // by chunk: parameters and moments, whole, after these steps
+    std::vector<bool> holds{};  // by layer: all of its parameters, after these steps
     /// What its training loop has to say to the others; decisions do not look at it.
     std::vector<std::int32_t> notes{};
 

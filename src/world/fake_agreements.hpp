@@ -62,7 +62,7 @@ class FakeAgreements {
     FakeDraws& draws_;
     std::vector<Member> members_;  // by worker
     std::vector<Round> rounds_;
-    std::size_t first_open_ = 0;  // all before it are decided
+    std::size_t first_open_ = 0;                      // all before it are decided
     std::vector<std::vector<WorkerId>> memberships_;  // by epoch, ascending
     std::vector<bool> came_;  // by worker, to the opening of the epoch behind those
 };

@@ -319,7 +319,8 @@ void FakeRun::leave(WorkerId self, FakeEnd end) {
     const Epoch epoch{mine.epoch};
     if (abrupt && !anybody_knows_revoked(epoch)) {
         for (const auto& revocation : revocations_) {
-            if (revocation->by == self && revocation->epoch == epoch) revocation->stays_unheard = draws_.chance(0.5);
+            if (revocation->by == self && revocation->epoch == epoch)
+                revocation->stays_unheard = draws_.chance(0.5);
         }
     }
     spread_loss(self, abrupt);

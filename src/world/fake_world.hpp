@@ -20,9 +20,9 @@
 
 namespace rhizome::world {
 
-/// Calls of a worker to send, receive, poll, rest, agree, revoke and open_epoch are counted from 0. It dies at
-/// the beginning of this one; with `after`, that much later, wherever it then waits (it may have
-/// given its flags to an agreement and not learned the outcome).
+/// Calls of a worker to send, receive, poll, rest, agree, revoke and open_epoch are counted from 0.
+/// It dies at the beginning of this one; with `after`, that much later, wherever it then waits (it
+/// may have given its flags to an agreement and not learned the outcome).
 struct FakeKill {
     WorkerId worker;
     std::int64_t call;

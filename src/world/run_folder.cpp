@@ -95,8 +95,8 @@ std::optional<std::string> RunFolder::open_epoch(Epoch epoch,
     }
     const auto opened = read_file(place);
     if (opened == record) return std::nullopt;
-    return "epoch " + name + " of " + path_ + " was opened by others: " +
-           visible(opened.value_or("its record cannot be read"));
+    return "epoch " + name + " of " + path_ +
+           " was opened by others: " + visible(opened.value_or("its record cannot be read"));
 }
 
 std::error_code RunFolder::leave(Epoch last, WorkerId member, std::string_view reason) const {

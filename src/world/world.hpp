@@ -28,7 +28,8 @@ namespace rhizome::world {
 /// which they were sent; so do empty ones.
 using Tag = Id<struct MessageTag>;
 
-/// A message under way, until poll() has said how it ended. Means nothing to another world or epoch.
+/// A message under way, until poll() has said how it ended. Means nothing to another world or
+/// epoch.
 using Ticket = Id<struct MessageTicket>;
 
 /// How an agreement ended. All who learn of it learn the same, whoever dies meanwhile: flags and

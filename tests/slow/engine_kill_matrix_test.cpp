@@ -1,6 +1,6 @@
-// The kill matrix on the world inside one process, with the real engine: every worker at every place
-// of its work, in all layouts, and every pair and random triples of losses. CTest has a sample of it
-// in the ordinary tests; this one leaves nothing out.
+// The kill matrix on the world inside one process, with the real engine: every worker at every
+// place of its work, in all layouts, and every pair and random triples of losses. CTest has a
+// sample of it in the ordinary tests; this one leaves nothing out.
 #include <cstdio>
 #include <cstdlib>
 

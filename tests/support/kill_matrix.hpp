@@ -1,6 +1,6 @@
 // Runs of the real engine on the world inside one process, in which workers die at chosen places of
-// their work. What must hold in each: all faults fired, all who live come to the end of the run, and
-// the end is, bit for bit, that of a calm run. If nobody lives, there is nothing to say.
+// their work. What must hold in each: all faults fired, all who live come to the end of the run,
+// and the end is, bit for bit, that of a calm run. If nobody lives, there is nothing to say.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ inline std::vector<Layout> small_layouts() {
 inline std::vector<Layout> all_layouts() {
     std::vector<Layout> layouts;
     const std::vector<std::pair<std::int32_t, std::vector<std::int32_t>>> depths{
-        {2, {1}}, {2, {2}}, {2, {1, 1}}, {3, {3}}, {3, {2, 1}}, {3, {1, 1, 1}},
+        {2, {1}},    {2, {2}},    {2, {1, 1}}, {3, {3}}, {3, {2, 1}},   {3, {1, 1, 1}},
         {4, {2, 2}}, {4, {3, 1}}, {4, {2, 1}}, {4, {4}}, {5, {2, 2, 1}}};
     for (const auto& [workers, each] : depths) {
         for (const auto style : {schedule::Style::one_f_one_b, schedule::Style::zero_bubble_h1,
@@ -48,8 +48,7 @@ inline std::vector<Layout> all_layouts() {
             layouts.push_back({workers, {.depths = each, .style = style}});
         }
     }
-    layouts.push_back(
-        {2, {.depths = {2}, .parts = 2, .style = schedule::Style::interleaved}});
+    layouts.push_back({2, {.depths = {2}, .parts = 2, .style = schedule::Style::interleaved}});
     layouts.push_back({3, {.depths = {2, 1}, .recompute = engine::Recompute::all}});
     layouts.push_back({3, {.depths = {3}, .owners = 3}});
     layouts.push_back({3, {.depths = {3}, .owners = 1}});
@@ -137,8 +136,8 @@ class Matrix {
             for (std::int32_t w = 0; w < layouts[which].workers; ++w) workers.push_back(w);
             std::shuffle(workers.begin(), workers.end(), random);
             for (std::size_t d = 0; d < 3; ++d) {
-                const auto places_of = static_cast<std::uint64_t>(
-                    passed[which][static_cast<std::size_t>(workers[d])]);
+                const auto places_of =
+                    static_cast<std::uint64_t>(passed[which][static_cast<std::size_t>(workers[d])]);
                 deaths.push_back({workers[d], static_cast<std::int64_t>(random() % places_of)});
             }
             expect_calm_end(layouts[which], deaths, seed + static_cast<std::uint64_t>(trial));
@@ -201,9 +200,9 @@ class Matrix {
                         }
                     }
                 };
-                trial.ends[self.index()] = run_survivor(world, subject, layout.arrangement, length,
-                                                        patience, probe,
-                                                        {.disk = trial.disk, .seed = seed});
+                trial.ends[self.index()] =
+                    run_survivor(world, subject, layout.arrangement, length, patience, probe,
+                                 {.disk = trial.disk, .seed = seed});
             });
         return trial;
     }

@@ -48,9 +48,7 @@ class SurvivorTrace final : public engine::TrainObserver {
         end_.trace.on_step(result);
     }
     void on_evaluation(std::int32_t steps, double loss) override { evaluations[steps] = loss; }
-    void on_repair(const engine::RepairRecord& record) override {
-        end_.repairs.push_back(record);
-    }
+    void on_repair(const engine::RepairRecord& record) override { end_.repairs.push_back(record); }
     std::map<std::int32_t, double> evaluations;
 
   private:
@@ -134,15 +132,14 @@ inline SurvivorEnd run_survivor(world::World& world, const Subject& subject,
     DrawnBackground background{saves.seed + static_cast<std::uint64_t>(world.self().value()), 1};
     std::optional<engine::Saver> saver;
     if (saves.disk) {
-        saver.emplace(worker, table, background,
-                      engine::SaverConfig{.files = saves.disk,
-                                          .folder = states_place,
-                                          .keep = {.last = 100},
-                                          .facts =
-                                              [](std::int32_t steps) {
-                                                  return state::StateFacts{.steps = steps};
-                                              }},
-                      std::nullopt);
+        saver.emplace(
+            worker, table, background,
+            engine::SaverConfig{
+                .files = saves.disk,
+                .folder = states_place,
+                .keep = {.last = 100},
+                .facts = [](std::int32_t steps) { return state::StateFacts{.steps = steps}; }},
+            std::nullopt);
     }
     engine::TrainLoopConfig loop{.steps = length.steps,
                                  .evaluate_interval = length.evaluate_interval,

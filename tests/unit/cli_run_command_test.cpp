@@ -173,8 +173,8 @@ TEST(CommandLine, GivesTrainItsRunsFolder) {
     const auto parse = [](const Arguments& arguments) {
         return parse_command_line(arguments, {}, [](const std::string&) { return ""; });
     };
-    const Command command =
-        parse({"train", "--folder", "runs/x", "--run=n.1", "--start=2", "--data.train", "x", "--seed=3"});
+    const Command command = parse(
+        {"train", "--folder", "runs/x", "--run=n.1", "--start=2", "--data.train", "x", "--seed=3"});
     EXPECT_EQ(command.folder, "runs/x");
     EXPECT_EQ(command.start, 2);
     EXPECT_EQ(command.joins, "n.1");

@@ -35,7 +35,9 @@ class VoiceTest : public testing::Test {
                       .output = output_,
                       .folder = folder_.path(""),
                       .tokens_per_step = 8},
-                     clock_, log_, speaks};
+                     clock_,
+                     log_,
+                     speaks};
     }
     static engine::StepResult step(std::int32_t number) {
         return {Step{number}, 5.0 - number, 1.0, 0.1};
@@ -96,8 +98,9 @@ TEST_F(VoiceTest, TheNextOneSaysWhatTheFirstHadNoTimeFor) {
     next.on_repair(repair());
     next.on_step(step(3));
     EXPECT_THAT(events(), ElementsAre("step 0", "step 1", "step 2", "repair", "step 3"));
-    EXPECT_THAT(said(), HasSubstr("step  3/10  worker 0 was lost, rung 3 re-plan (every chunk has an "
-                                  "owner left; 1 pipeline of 3 workers): on in "));
+    EXPECT_THAT(said(),
+                HasSubstr("step  3/10  worker 0 was lost, rung 3 re-plan (every chunk has an "
+                          "owner left; 1 pipeline of 3 workers): on in "));
     EXPECT_THAT(said(), HasSubstr("step  4/10  loss 2.0000"));
     EXPECT_THAT(said(), Not(HasSubstr("step  3/10  loss")));  // only programs want every step
 }
@@ -116,7 +119,8 @@ TEST_F(VoiceTest, TheTableHasTheWholeRun) {
     EXPECT_THAT(said(), HasSubstr("steps              3\n"));
     EXPECT_THAT(said(), HasSubstr("validation loss    3.5000"));
     EXPECT_THAT(said(), HasSubstr("workers lost       1 (1 by rung 3 re-plan)\n"));
-    EXPECT_THAT(said(), HasSubstr("time lost          0.5 s: repair 0.25 s, work again 0.25 s; 1.0kB"));
+    EXPECT_THAT(said(),
+                HasSubstr("time lost          0.5 s: repair 0.25 s, work again 0.25 s; 1.0kB"));
     EXPECT_THAT(said(), HasSubstr("goodput            75.0 % of the time"));
     EXPECT_THAT(said(), HasSubstr("weights            abc\n"));
 }

@@ -55,8 +55,8 @@ const WorkerEnd& calm() {
 struct Tally {
     int killed = 0;
     int trials = 0;
-    int alone = 0;                            // one survivor
-    int with_digests = 0;                     // of all chunks
+    int alone = 0;         // one survivor
+    int with_digests = 0;  // of all chunks
     std::map<recover::Rung, int> rungs;
     std::map<std::int32_t, int> after_steps;  // repairs
     int attempts = 0;                         // beyond the first of a repair
@@ -78,7 +78,8 @@ bool expect_calm_end(const Trial& trial, Tally& tally) {
         EXPECT_EQ(end.end.steps_done, length.steps);
         EXPECT_EQ(end.trace.losses, calm().trace.losses);
         EXPECT_EQ(end.trace.norms, calm().trace.norms);
-        // The last member of all may have been told once more than one that was in the epoch before.
+        // The last member of all may have been told once more than one that was in the epoch
+        // before.
         EXPECT_EQ(end.trace.evaluations, calm().trace.evaluations);
         std::map<std::string, std::string> digests;
         for (const auto& [name, hex] : calm().chunks) digests[name] = hex;
@@ -121,8 +122,7 @@ TEST_P(Repairs, OfOneLossAtAnyPointLeadToTheEndOfACalmRun) {
                          std::to_string(call));
             config.kills = {{.worker = WorkerId{victim}, .call = call}};
             const Trial found = run_trial(each, config);
-            ASSERT_EQ(found.outcomes[static_cast<std::size_t>(victim)].end,
-                      world::FakeEnd::killed);
+            ASSERT_EQ(found.outcomes[static_cast<std::size_t>(victim)].end, world::FakeEnd::killed);
             expect_calm_end(found, tally);
             if (HasFailure()) return;
         }
@@ -150,8 +150,8 @@ TEST_P(Repairs, OfManyLossesLeadToTheEndOfACalmRun) {
         victims.resize(1 + random() % static_cast<std::uint64_t>(each.workers - 1));
         const double point = static_cast<double>(random() % 100) / 100;
         for (const std::int32_t victim : victims) {
-            const auto calls = static_cast<double>(
-                undisturbed.outcomes[static_cast<std::size_t>(victim)].calls);
+            const auto calls =
+                static_cast<double>(undisturbed.outcomes[static_cast<std::size_t>(victim)].calls);
             config.kills.push_back({.worker = WorkerId{victim},
                                     .call = static_cast<std::int64_t>(point * calls),
                                     .after = std::chrono::microseconds{random() % 400}});
@@ -184,18 +184,19 @@ std::vector<std::vector<std::string>> phases_after_a_loss(std::int32_t owners) {
     const MemoryText text = small_text();
     const Subject subject{network, text, options.rows, options.lanes};
     std::vector<std::vector<std::string>> passed(3);
-    const auto outcomes = world::run_fake_world({.workers = 3, .seed = 1}, [&](world::World& world) {
-        const WorkerId self = world.self();
-        (void)run_survivor(world, subject, arrangement, length, patience,
-                           [&](const engine::Point& point) {
-                               if (self == WorkerId{1} && point.kind == schedule::Kind::commit) {
-                                   world::die_in(world);
-                               }
-                               if (point.phase < engine::Phase::open) return;
-                               passed[self.index()].emplace_back(
-                                   engine::phase_names[static_cast<std::size_t>(point.phase)]);
-                           });
-    });
+    const auto outcomes =
+        world::run_fake_world({.workers = 3, .seed = 1}, [&](world::World& world) {
+            const WorkerId self = world.self();
+            (void)run_survivor(
+                world, subject, arrangement, length, patience, [&](const engine::Point& point) {
+                    if (self == WorkerId{1} && point.kind == schedule::Kind::commit) {
+                        world::die_in(world);
+                    }
+                    if (point.phase < engine::Phase::open) return;
+                    passed[self.index()].emplace_back(
+                        engine::phase_names[static_cast<std::size_t>(point.phase)]);
+                });
+        });
     EXPECT_EQ(outcomes[1].end, world::FakeEnd::killed);
     return passed;
 }
@@ -250,7 +251,8 @@ TEST(KillMatrix, HoldsInASampleOfRunsThatSave) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Repairs,
     testing::Values(
-        Case{"three stages", 3, {.depths = {3}}}, Case{"two pipelines of two", 4, {.depths = {2, 2}}},
+        Case{"three stages", 3, {.depths = {3}}},
+        Case{"two pipelines of two", 4, {.depths = {2, 2}}},
         Case{"uneven, zero bubble, one owner",
              4,
              {.depths = {2, 1}, .style = schedule::Style::zero_bubble_h1, .owners = 1}},

@@ -58,7 +58,7 @@ TEST(RunPlan, NeedsLessMemoryWhereItRecomputes) {
     const auto held = [&](Recompute recompute) {
         arrangement.recompute = recompute;
         return engine::Assignment::plan_memory(network_of(options), small_text().fields(),
-                                           plan_on(2, arrangement, {6, 3}, 0), WorkerId{1}, 2)
+                                               plan_on(2, arrangement, {6, 3}, 0), WorkerId{1}, 2)
             .held;
     };
     EXPECT_LT(held(Recompute::all), 2 * held(Recompute::none) / 3);

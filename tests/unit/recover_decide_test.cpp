@@ -41,8 +41,7 @@ struct Team {
     RunShape shape;
     OwnershipMap owners;
 
-    explicit Team(std::int32_t workers)
-        : shape{candidates(workers, facts.manner).front().shape} {
+    explicit Team(std::int32_t workers) : shape{candidates(workers, facts.manner).front().shape} {
         std::vector<plan::FailureDomain> domains;
         for (std::int32_t w = 0; w < workers; ++w) domains.emplace_back(w);
         owners = plan::assign_owners(table, shape, domains, facts.redundancy);
@@ -156,9 +155,9 @@ TEST(Decide, GivesEverybodyWhatItNeedsAfterAnyLosses) {
             const Survey survey = team.without(gone);
             const bool orphans = std::any_of(
                 team.owners.chunks.begin(), team.owners.chunks.end(), [&](const auto& each) {
-                    return std::all_of(
-                        each.owners.begin(), each.owners.end(),
-                        [&](WorkerId owner) { return gone.contains(owner.value()); });
+                    return std::all_of(each.owners.begin(), each.owners.end(), [&](WorkerId owner) {
+                        return gone.contains(owner.value());
+                    });
                 });
             const Decision decision = decide(survey, team.facts);
             EXPECT_EQ(decision.rung, orphans ? Rung::state_file : Rung::replan);

@@ -80,11 +80,10 @@ TEST(Candidates, OfOneWorkerHaveOneStageForAll) {
 TEST(StepSeconds, AreThoseOfTheSlowestPipeline) {
     const Manner manner = manner_of(4, {8, 2});
     // Two stages of two seconds: 4 through both, and 2 for each of three further microbatches.
-    const RunShape shape{
-        .workers = {WorkerId{0}, WorkerId{1}, WorkerId{2}},
-        .lanes = {8, 2},
-        .pipelines = {{{{WorkerId{0}, {0, 2}}, {WorkerId{1}, {2, 4}}}, {0, 1}},
-                      {{{WorkerId{2}, {0, 4}}}, {1, 2}}}};
+    const RunShape shape{.workers = {WorkerId{0}, WorkerId{1}, WorkerId{2}},
+                         .lanes = {8, 2},
+                         .pipelines = {{{{WorkerId{0}, {0, 2}}, {WorkerId{1}, {2, 4}}}, {0, 1}},
+                                       {{{WorkerId{2}, {0, 4}}}, {1, 2}}}};
     EXPECT_DOUBLE_EQ(step_seconds(shape, manner.layers), 16.0);
     const RunShape alone{.workers = {WorkerId{0}, WorkerId{1}},
                          .lanes = {8, 2},

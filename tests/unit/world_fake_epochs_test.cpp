@@ -160,9 +160,9 @@ TEST(FakeEpochs, AreTheSameForAllWhoLiveWhoeverDiesWhen) {
 
 TEST(FakeEpochs, AreOpenedAloneByTheLastOne) {
     std::vector<Diary> diaries(3);
-    const auto outcomes = run_fake_world(
-        {.workers = 3, .seed = 1, .kills = {{WorkerId{0}, 3}, {WorkerId{2}, 5}}},
-        [&](World& world) { live(world, diaries[world.self().index()]); });
+    const auto outcomes =
+        run_fake_world({.workers = 3, .seed = 1, .kills = {{WorkerId{0}, 3}, {WorkerId{2}, 5}}},
+                       [&](World& world) { live(world, diaries[world.self().index()]); });
     Tally tally;
     check(outcomes, diaries, tally);
     ASSERT_EQ(tally.survivors, 1);

@@ -1,4 +1,5 @@
-// Records of epochs in a run's folder: of two groups that each think the other one dead, one goes on.
+// Records of epochs in a run's folder: of two groups that each think the other one dead, one goes
+// on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
