@@ -56,7 +56,8 @@ Key make_faults_key() {
             [](RunConfig& config, std::string_view text) {
                 const engine::ParsedFaults parsed = engine::parse_faults(text);
                 if (!parsed.problem.empty()) {
-                    return MaybeProblem{Problem{parsed.problem, "write it as kill@2/12/F#3"}};
+                    return MaybeProblem{
+                        Problem{parsed.problem, "write it as kill@2/12/F#3 or soak@7/0.001"}};
                 }
                 config.faults = text;
                 return MaybeProblem{};

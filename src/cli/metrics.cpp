@@ -171,8 +171,10 @@ std::optional<std::int32_t> Metrics::last_step() const {
     std::istringstream lines{text};
     for (std::string line; std::getline(lines, line);) {
         const Json object = Json::parse(line, nullptr, false);
-        if (!object.is_object() || object.value("event", "") != "step") continue;
-        last = object.value("step", -1);
+        if (!object.is_object()) continue;
+        const std::string event = object.value("event", "");
+        if (event == "step") last = object.value("step", -1);
+        if (event == "repair") last = object.value("steps", 0) - 1;  // steps after it come again
     }
     return last;
 }

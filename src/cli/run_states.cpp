@@ -1,5 +1,6 @@
 #include "cli/run_states.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "cli/key_lines.hpp"
@@ -88,6 +89,11 @@ RunStates::Attempt RunStates::load(engine::Worker& worker, const std::string& pa
         }
         attempt.steps = facts.steps;
         history_ = facts.history;
+        for (const state::Event& event : noted_) {  // after a loss: what happened since still did
+            if (std::find(history_.begin(), history_.end(), event) == history_.end()) {
+                history_.push_back(event);
+            }
+        }
     } catch (const state::StateError& error) {
         if (error.is_newer) attempt.mistake = error;
         attempt.damage = error.what();
@@ -172,10 +178,11 @@ std::optional<RunStates::Found> RunStates::load_newest_of(engine::Worker& worker
 }
 
 void RunStates::note(std::int32_t steps, const std::string& kind, const std::string& text) {
-    history_.push_back({.time = state::utc_text(std::chrono::system_clock::now()),
-                        .steps = steps,
-                        .kind = kind,
-                        .text = text});
+    noted_.push_back({.time = state::utc_text(std::chrono::system_clock::now()),
+                      .steps = steps,
+                      .kind = kind,
+                      .text = text});
+    history_.push_back(noted_.back());
 }
 
 state::StateFacts RunStates::facts(std::int32_t steps) const {

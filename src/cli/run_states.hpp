@@ -76,6 +76,7 @@ class RunStates {
     const LayerTable& table_;
     const Log& log_;
     std::vector<state::Event> history_;
+    std::vector<state::Event> noted_;  // by this process
 };
 
 }  // namespace rhizome::cli

@@ -91,8 +91,8 @@ class Training {
     std::unique_ptr<RunStates> states_;
     std::unique_ptr<engine::Background> background_;
     std::optional<engine::Saver> saver_;
-    std::optional<engine::RepairConfig> repair_;
-    std::optional<Voice> voice_;
+    std::unique_ptr<engine::RepairConfig> repair_;
+    std::unique_ptr<Voice> voice_;
     engine::DigestEnd digests_{CommStatus::ok, {}};  // of all, at the end, on the first member
     std::string fence_;                              // why this worker may not go on, if so
     std::int32_t first_step_ = 0;
@@ -145,7 +145,7 @@ void Training::make_worker() {
 
 void Training::watch() {
     const std::int64_t tokens_per_step = samples_per_step(config_) * config_.model.context;
-    voice_.emplace(
+    voice_ = std::make_unique<Voice>(
         Voice::Config{.progress = {.steps = config_.steps,
                                    .steps_before = first_step_,
                                    .tokens_per_step = tokens_per_step,
@@ -169,7 +169,7 @@ void Training::watch() {
 }
 
 void Training::plan_repairs() {
-    repair_.emplace(repair_config(config_, *prepared_));
+    repair_ = std::make_unique<engine::RepairConfig>(repair_config(config_, *prepared_));
     repair_->is_allowed = [this](const world::World& world) {
         if (!settings_.folder) return true;
         const auto fence = settings_.folder->open_epoch(world.epoch(), world.members());
@@ -334,8 +334,8 @@ ExitCode Training::end_of_loss(const engine::TrainEnd& end) {
                              " or bounds.repair_s=" + rhizome::to_text(config_.bounds.repair_s)
                        : fence_;
     if (settings_.folder && fence_.empty()) {
-        // If it cannot be written, the launcher sees this process go.
-        static_cast<void>(settings_.folder->leave(world_.epoch(), world_.self(), why));
+        const auto problem = settings_.folder->leave(world_.epoch(), world_.self(), why);
+        if (problem) log_.warn("no word of it is left in the folder (" + problem.message() + ")");
     }
     log_.error("worker " + std::to_string(world_.self().value()) + " leaves the run after " +
                counted(end.steps_done, "step") + " (" + why + "), " + what_is_left());
@@ -370,7 +370,7 @@ engine::TrainEnd Training::train() {
                                  .save_interval = config_.save_interval};
     loop.stop_asked = [this] { return speaks() && settings_.hears_stop(); };
     loop.save_asked = [this] { return speaks() && settings_.hears_save(); };
-    loop.repair = &*repair_;
+    loop.repair = repair_.get();
     loop.part = [this] { return part(); };
     Observer observer{*voice_, [this](const engine::RepairRecord& record) { on_repair(record); }};
     return engine::train(*worker_, loop, observer);
@@ -386,6 +386,10 @@ ExitCode Training::run() {
         table({});
         if (speaks()) finish(ExitCode::diverged, error.what(), worker_->committed_steps());
         return ExitCode::diverged;
+    } catch (const UserError& error) {
+        // No state is whole any more, after a loss that took more than there were copies.
+        voice_->on_end(error.code(), error.what(), worker_->committed_steps());
+        throw;
     }
 }
 

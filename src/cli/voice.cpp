@@ -60,6 +60,9 @@ void Voice::on_evaluation(std::int32_t steps, double loss) {
 void Voice::on_repair(const engine::RepairRecord& record) {
     repairs_.add(record);
     progress_.go_back_to(record.steps);
+    std::erase_if(recent_, [&](const engine::StepResult& result) {
+        return result.step.value() >= record.steps;  // that will be done again
+    });
     progress_.say(record.steps, to_text(record));
     if (metrics_) metrics_->on_repair(record);
 }

@@ -240,7 +240,7 @@ class ReferenceStream final : public Stream {
 
     void sums_of_squares(Tensor sums, std::span<const Tensor> of) override {
         ENSURE(sums.elements() == static_cast<std::int64_t>(of.size()));
-        double* sum = numbers<double>(sums);
+        auto* sum = numbers<double>(sums);
         for (const Tensor& x : of) {
             with_type(x, [&]<class T>() {
                 const T* const values = numbers<T>(x);

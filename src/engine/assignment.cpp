@@ -1,6 +1,7 @@
 #include "engine/assignment.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rhizome::engine {
 namespace {
@@ -52,8 +53,8 @@ Scalars scalars_of(const RunPlan& plan, const Parts& step_parts) {
 
 Assignment::Assignment(device::Device& device, device::Stream& stream,
                        const model::Network& network, std::span<const TensorSpec> fields,
-                       const RunPlan& its_plan, WorkerId self, std::int32_t rows)
-    : plan{its_plan},
+                       RunPlan its_plan, WorkerId self, std::int32_t rows)
+    : plan{std::move(its_plan)},
       step{step_program(plan, self)},
       evaluation{evaluation_program(plan, self)},
       state{device, network.table(), layers_of(plan.shape, self), plan.owners, self},

@@ -29,8 +29,9 @@ class Assignment {
     /// Device, network and stream must outlive it. `fields` are those of the training samples, of
     /// which a microbatch has `rows`.
     Assignment(device::Device& device, device::Stream& stream, const model::Network& network,
-               std::span<const TensorSpec> fields, const RunPlan& plan, WorkerId self,
+               std::span<const TensorSpec> fields, RunPlan its_plan, WorkerId self,
                std::int32_t rows);
+    ~Assignment() = default;
     Assignment(const Assignment&) = delete;
     Assignment& operator=(const Assignment&) = delete;
 

@@ -24,7 +24,7 @@ class ReportExchange {
         outgoing_ = recover::to_words(mine_);
         for (const WorkerId member : messenger_.world().members()) {
             if (member == mine_.worker) continue;
-            incoming_.push_back({member, std::vector<std::uint32_t>(outgoing_.size())});
+            incoming_.emplace_back(member, std::vector<std::uint32_t>(outgoing_.size()));
         }
         for (auto& [from, words] : incoming_) {
             const device::Tensor to = tensor_of(words);

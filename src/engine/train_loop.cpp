@@ -1,6 +1,7 @@
 #include "engine/train_loop.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace rhizome::engine {
 namespace {
@@ -13,9 +14,10 @@ bool is_due(std::int32_t interval, std::int32_t steps) {
 struct Notes {
     std::int32_t tended;  // after so many steps everything due was done
     Saver::Notes saver{};
+    bool save_heard = false;  // a wish for a save, before a step that was not committed
 
     [[nodiscard]] std::vector<std::int32_t> numbers() const {
-        return {tended, saver.saved.value_or(-1), saver.wanted ? 1 : 0};
+        return {tended, saver.saved.value_or(-1), saver.wanted || save_heard ? 1 : 0};
     }
     /// What all go on with.
     [[nodiscard]] static Notes of_all(const std::vector<recover::Report>& reports) {
@@ -38,7 +40,8 @@ class Loop {
           config_{config},
           observer_{observer},
           done_{config.first_step},
-          tended_{config.first_step} {}
+          tended_{config.first_step},
+          reached_{now()} {}
 
     [[nodiscard]] TrainEnd run() {
         bool ended = false;
@@ -65,6 +68,8 @@ class Loop {
         if (end.status == CommStatus::ok || end.committed) {
             observer_.on_step(end.result);
             ++done_;
+            reached_.push_back(now());
+            save_heard_ = false;
             votes_ = end.votes;
             stopped_ = (votes_ & vote::go_on) == 0 && done_ < config_.steps;
         }
@@ -96,7 +101,7 @@ class Loop {
         return status;
     }
 
-    [[nodiscard]] CommStatus save() {
+    [[nodiscard]] CommStatus save() const {
         if (config_.saver == nullptr) return CommStatus::ok;
         const auto due = is_due(config_.save_interval, done_) ? Saver::Due::yes : Saver::Due::no;
         return config_.saver->between_steps(done_, votes_, due);
@@ -114,7 +119,7 @@ class Loop {
 
     [[nodiscard]] CommStatus go_on_after(CommStatus status, const Attempted& attempted) {
         if (config_.repair == nullptr) return status;
-        Notes notes{.tended = tended_};
+        Notes notes{.tended = tended_, .save_heard = save_heard_};
         if (config_.saver != nullptr) notes.saver = config_.saver->notes();
         const Nanoseconds noticed = now();
         const bool committed = done_ > attempted.done;
@@ -123,6 +128,8 @@ class Loop {
         if (repaired.status != CommStatus::ok) return status;
         if (!committed) repaired.record.again = noticed - attempted.began;
         repaired.record.steps_again = done_ - worker_.committed_steps();
+        if (repaired.record.steps_again > 0) repaired.record.again = noticed - undo_steps();
+        save_heard_ = false;  // the saver knows
         notes = Notes::of_all(repaired.reports);
         done_ = worker_.committed_steps();
         // After an older state was loaded, what was due before it has been done.
@@ -134,10 +141,18 @@ class Loop {
         return CommStatus::ok;
     }
 
-    [[nodiscard]] Votes votes() const {
+    /// Back to what the worker has; returns when that was reached, or the run began.
+    [[nodiscard]] Nanoseconds undo_steps() {
+        const std::int32_t since = worker_.committed_steps() - config_.first_step;
+        reached_.resize(static_cast<std::size_t>(std::max(since, 0)) + 1);
+        return reached_.back();
+    }
+
+    [[nodiscard]] Votes votes() {
         Votes votes = vote::all;
         if (config_.stop_asked()) votes &= ~vote::go_on;
-        if (config_.save_asked()) votes &= ~vote::no_save;
+        save_heard_ = config_.save_asked() || save_heard_;
+        if (save_heard_) votes &= ~vote::no_save;
         if (config_.saver != nullptr) votes &= config_.saver->votes();
         return votes;
     }
@@ -145,11 +160,13 @@ class Loop {
     Worker& worker_;
     const TrainLoopConfig& config_;
     TrainObserver& observer_;
-    std::int32_t done_;        // steps
-    std::int32_t tended_;      // after so many steps everything due was done
-    Votes votes_ = vote::all;  // of all, in the last step's agreement
-    bool stopped_ = false;     // by somebody's wish, before the last step
-    std::string parked_;       // why nothing can be made of those who are left
+    std::int32_t done_;                 // steps
+    std::int32_t tended_;               // after so many steps everything due was done
+    Votes votes_ = vote::all;           // of all, in the last step's agreement
+    bool stopped_ = false;              // by somebody's wish, before the last step
+    bool save_heard_ = false;           // a wish that no committed step has told the others
+    std::vector<Nanoseconds> reached_;  // when steps were done, from the first one on
+    std::string parked_;                // why nothing can be made of those who are left
 };
 
 }  // namespace

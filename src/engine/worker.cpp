@@ -135,7 +135,7 @@ EvaluationEnd Worker::evaluate() {
     }
     const Task task{.pass = {.mode = Pass::Mode::evaluate,
                              .seed = config_.seed,
-                             .step = Step{0},
+                             .step = Step{committed_steps_},
                              .microbatch = Microbatch{0},
                              .gradient_scale = 1.0},
                     .dataset = *validation_,

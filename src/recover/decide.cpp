@@ -243,29 +243,33 @@ Decision decide(const Survey& survey, const Facts& facts) {
                 .reason = "the network fits into no shape of " + counted(members, "worker")};
     }
     const auto orphan = holdings.orphan();
-    std::optional<Decision> best;
-    std::int64_t best_bytes = 0;
-    for (const Candidate& candidate : shapes) {
-        if (candidate.step_s > alike * shapes.front().step_s) break;
+    const auto with_moves = [&](const Candidate& candidate) {
         Decision decision = in_shape(candidate, holdings, facts);
-        if (!orphan)
+        if (!orphan) {
             decision.moves = moves_to(decision.shape, decision.owners, holdings, facts.table);
-        const std::int64_t bytes = bytes_of(decision.moves, facts.table, decision.owners);
-        if (best && best_bytes <= bytes) continue;
-        best = std::move(decision);
-        best_bytes = bytes;
+        }
+        return decision;
+    };
+    Decision best = with_moves(shapes.front());
+    for (std::size_t i = 1; i < shapes.size(); ++i) {
+        if (shapes[i].step_s > alike * shapes.front().step_s) break;
+        Decision decision = with_moves(shapes[i]);
+        if (bytes_of(decision.moves, facts.table, decision.owners) <
+            bytes_of(best.moves, facts.table, best.owners)) {
+            best = std::move(decision);
+        }
     }
-    best->steps = holdings.steps();
-    best->move_s = seconds_of(best->moves, facts, best->owners);
+    best.steps = holdings.steps();
+    best.move_s = seconds_of(best.moves, facts, best.owners);
+    std::string why = "every chunk has an owner left";
     if (orphan) {
+        best.rung = Rung::state_file;
         const ChunkRef chunk = holdings.chunks()[*orphan];
-        best->rung = Rung::state_file;
-        best->reason = "nobody is left who owns " + facts.table.name_of(chunk.tensor) + "#" +
-                       std::to_string(chunk.chunk) + "; " + best->reason;
-    } else {
-        best->reason = "every chunk has an owner left; " + best->reason;
+        why = "nobody is left who owns " + facts.table.name_of(chunk.tensor) + "#" +
+              std::to_string(chunk.chunk);
     }
-    return *std::move(best);
+    best.reason = why + "; " + best.reason;
+    return best;
 }
 
 }  // namespace rhizome::recover

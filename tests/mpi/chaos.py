@@ -41,7 +41,7 @@ LAYOUTS = [  # ranks and keys
     (4, {"pipelines": "4x1"}), (6, {"pipelines": "2x3", "owners": "3"}), (6, {"pipelines": "3x2", "owners": "3"}),
 ]
 STEP = ["F#1", "B#1", "I#1", "W#1", "SA", "RA", "SG", "RG", "SS", "RS", "SP", "RP", "C", "U", "SW", "RW",
-        "evaluation:F", "evaluation:C", "save", "end"]
+        "evaluation:F", "evaluation:SP", "save", "end"]
 REPAIR = ["open", "report", "decide", "move", "agree", "adopt"]
 
 
