@@ -38,12 +38,14 @@ Command parse_train(const Arguments& arguments, const Environment& environment,
             command.joins = setting.value;
             continue;
         }
+        const bool is_start = setting.key == "start";
+        const WholeRange range = is_start ? WholeRange{0, 1'000'000} : WholeRange{0, 10000};
         std::int64_t count = 0;
-        if (const auto problem = read_whole(setting.value, {0, 1'000'000}, count)) {
+        if (const auto problem = read_whole(setting.value, range, count)) {
             throw ConfigError{"--" + setting.key + "=" + shown(setting.value) + " (" +
                               problem->reason + "), " + problem->hint};
         }
-        auto& target = setting.key == "start" ? command.start : command.columns;
+        auto& target = is_start ? command.start : command.columns;
         target = static_cast<std::int32_t>(count);
     }
     return command;

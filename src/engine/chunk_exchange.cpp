@@ -172,11 +172,8 @@ void ChunkExchange::pack(device::Stream& stream, const Instruction& what, const 
                         chunk_of(table_, local(what.stage, what.lanes), piece.use, piece.chunk));
             continue;
         }
-        const auto& owned = state_.owned();
-        const auto state = std::lower_bound(
-            owned.begin(), owned.end(), piece.chunk,
-            [](const OwnedState& each, const ChunkRef& chunk) { return each.chunk < chunk; });
-        ENSURE(state != owned.end() && state->chunk == piece.chunk);
+        const OwnedState* const state = state_.find_owned(piece.chunk);
+        ENSURE(state != nullptr);
         stream.copy(piece.tensor, state->parameter);
     }
 }

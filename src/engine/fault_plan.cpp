@@ -2,34 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "core/philox.hpp"
 #include "core/text.hpp"
+#include "schedule/draw.hpp"
 
 namespace rhizome::engine {
 namespace {
 
 constexpr std::array kind_names{std::string_view{"kill"}, std::string_view{"stop"},
                                 std::string_view{"exit"}, std::string_view{"abort"}};
-
-constexpr std::array instructions{schedule::Kind::forward,
-                                  schedule::Kind::backward,
-                                  schedule::Kind::backward_input,
-                                  schedule::Kind::backward_weight,
-                                  schedule::Kind::recompute,
-                                  schedule::Kind::send_activation,
-                                  schedule::Kind::receive_activation,
-                                  schedule::Kind::send_gradient,
-                                  schedule::Kind::receive_gradient,
-                                  schedule::Kind::send_sum,
-                                  schedule::Kind::receive_sum,
-                                  schedule::Kind::send_parts,
-                                  schedule::Kind::receive_parts,
-                                  schedule::Kind::commit,
-                                  schedule::Kind::update,
-                                  schedule::Kind::send_parameters,
-                                  schedule::Kind::receive_parameters};
 
 /// What stands before the separator; the text goes on behind it. All of it, if there is none.
 std::string_view take(std::string_view& text, char separator) {
@@ -53,10 +35,8 @@ std::optional<std::int32_t> read_count(std::string_view text) {
 }
 
 std::optional<double> read_chance(std::string_view text) {
-    double value = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool whole = problem == std::errc{} && end == text.data() + text.size();
-    return whole && value > 0 && value <= 1 ? std::optional{value} : std::nullopt;
+    const auto value = parse_number(text);
+    return value && *value > 0 && *value <= 1 ? value : std::nullopt;
 }
 
 /// The place of a fault, or false.
@@ -73,10 +53,8 @@ bool read_place(std::string_view text, Fault& fault) {
     }
     const bool counted = text.find('#') != std::string_view::npos;
     const std::string_view word = take(text, '#');
-    const auto kind = std::find_if(instructions.begin(), instructions.end(),
-                                   [&](auto each) { return schedule::word_of(each) == word; });
-    if (kind == instructions.end()) return false;
-    fault.kind = *kind;
+    fault.kind = schedule::kind_of(word);
+    if (!fault.kind) return false;
     const auto index = counted ? read_count(text) : std::optional{0};
     fault.index = index.value_or(0);
     return index.has_value();

@@ -16,6 +16,15 @@
 
 namespace rhizome::engine {
 
+/// Numbers on the host as what a message is made of: words of four bytes.
+template <class Numbers>
+[[nodiscard]] device::Tensor words_on_host(Numbers& numbers) {
+    const auto bytes = std::as_writable_bytes(std::span{numbers});
+    constexpr std::size_t word = 4;
+    ENSURE(bytes.size() % word == 0);
+    return {bytes.data(), Shape{static_cast<std::int64_t>(bytes.size() / word)}, DType::i32};
+}
+
 class Messenger {
   public:
     /// Nothing is waited for longer than `patience`. `recorder` may be null.

@@ -10,12 +10,6 @@ using recover::Move;
 
 constexpr world::Tag move_tag{world::World::tag_max - 2};
 
-Tensor tensor_of(std::vector<std::byte>& bytes) {
-    constexpr std::int64_t word = 4;
-    ENSURE(static_cast<std::int64_t>(bytes.size()) % word == 0);
-    return {bytes.data(), Shape{static_cast<std::int64_t>(bytes.size()) / word}, DType::i32};
-}
-
 std::vector<state::Value> values_of(const Move& move) {
     std::vector<state::Value> values;
     if (move.parameters) values.push_back(state::Value::parameter);
@@ -28,11 +22,8 @@ std::vector<state::Value> values_of(const Move& move) {
 
 /// Where the state has that value of a chunk.
 std::optional<Tensor> find(const WorkerState& state, ChunkRef chunk, state::Value value) {
-    const auto& owned = state.owned();
-    const auto found = std::lower_bound(
-        owned.begin(), owned.end(), chunk,
-        [](const OwnedState& each, const ChunkRef& wanted) { return each.chunk < wanted; });
-    if (found == owned.end() || found->chunk != chunk) {
+    const OwnedState* const found = state.find_owned(chunk);
+    if (found == nullptr) {
         return value == state::Value::parameter ? state.held(chunk) : std::nullopt;
     }
     switch (value) {
@@ -99,7 +90,7 @@ MoveExchange::MoveExchange(Worker& worker, const std::vector<Move>& moves,
         bytes.resize(bytes.size() + static_cast<std::size_t>(bytes_of_value(table, chunk)));
     });
     for (auto& [from, bytes] : incoming_) {
-        const Tensor to = tensor_of(bytes);
+        const Tensor to = words_on_host(bytes);
         receipts_.push_back(worker.messenger().receive(from, move_tag, std::span{&to, 1}));
     }
     std::map<WorkerId, std::size_t> sent;
@@ -119,7 +110,7 @@ MoveExchange::MoveExchange(Worker& worker, const std::vector<Move>& moves,
         at += size;
     });
     for (auto& [to, bytes] : outgoing_) {
-        const Tensor from = tensor_of(bytes);
+        const Tensor from = words_on_host(bytes);
         worker.messenger().send(to, move_tag, std::span{&from, 1}, stream.record(), nullptr);
     }
 }

@@ -9,11 +9,6 @@ namespace {
 
 constexpr world::Tag report_tag{world::World::tag_max - 1};
 
-device::Tensor tensor_of(std::vector<std::uint32_t>& words) {
-    return {reinterpret_cast<std::byte*>(words.data()),
-            Shape{static_cast<std::int64_t>(words.size())}, DType::i32};
-}
-
 /// Everybody's report to everybody.
 class ReportExchange {
   public:
@@ -27,10 +22,10 @@ class ReportExchange {
             incoming_.emplace_back(member, std::vector<std::uint32_t>(outgoing_.size()));
         }
         for (auto& [from, words] : incoming_) {
-            const device::Tensor to = tensor_of(words);
+            const device::Tensor to = words_on_host(words);
             receipts_.push_back(messenger_.receive(from, report_tag, std::span{&to, 1}));
         }
-        const device::Tensor report = tensor_of(outgoing_);
+        const device::Tensor report = words_on_host(outgoing_);
         const auto ready = worker.stream().record();
         for (const auto& [to, words] : incoming_) {
             messenger_.send(to, report_tag, std::span{&report, 1}, ready, nullptr);
@@ -80,7 +75,6 @@ class Repair {
             record_.opened = now();
             record_.epoch = world().epoch();
             if (!config_.is_allowed(world())) return lost();
-            record_.rung = recover::Rung::replan;
             status = attempt();
             if (record_.rung == recover::Rung::park) return lost();
         }
@@ -128,7 +122,6 @@ class Repair {
         const CommStatus status = moves.wait();
         if (status != CommStatus::ok) return give_up(status);
         moves.fill(*next);
-        record_.moved = now();
         record_.bytes_moved =
             recover::bytes_of(decision.moves, config_.facts.table, decision.owners);
         record_.steps = decision.steps;
@@ -147,7 +140,6 @@ class Repair {
         worker_.adopt(std::move(next), Adopt::empty);
         const CommStatus status = config_.load(worker_);
         const Voted voted = status == CommStatus::ok ? worker_.agree(vote::all) : Voted{status, 0};
-        record_.moved = now();
         record_.bytes_moved = 0;
         record_.steps = worker_.committed_steps();
         if (voted.status != CommStatus::ok) worker_.forget_state();

@@ -33,7 +33,6 @@ struct RepairRecord {
     Nanoseconds began{};           // when this worker noticed
     Nanoseconds opened{};          // the rest: of the last attempt
     Nanoseconds decided{};
-    Nanoseconds moved{};
     Nanoseconds ended{};
     // --- what has to be done again ---
     Nanoseconds again{};           // that had gone into what broke off, on this worker

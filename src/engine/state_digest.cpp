@@ -10,11 +10,6 @@ namespace {
 constexpr std::size_t hex_digits = 32;
 constexpr world::Tag tag{world::World::tag_max};
 
-device::Tensor tensor_of(std::string& text) {
-    return {reinterpret_cast<std::byte*>(text.data()),
-            Shape{static_cast<std::int64_t>(text.size() / sizeof(std::int32_t))}, DType::i32};
-}
-
 std::vector<std::size_t> chunks_of(const OwnershipMap& owners, WorkerId worker) {
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < owners.chunks.size(); ++i) {
@@ -75,7 +70,7 @@ CommStatus gather(Worker& worker, const LayerTable& table, std::vector<std::stri
     std::string& mine = texts.emplace_back(digests_made_here(worker, self));
     if (self != reader) {
         if (!mine.empty()) {
-            const device::Tensor message = tensor_of(mine);
+            const device::Tensor message = words_on_host(mine);
             messenger.send(reader, tag, std::span{&message, 1}, worker.stream().record(), nullptr);
         }
         return messenger.drain();
@@ -86,7 +81,7 @@ CommStatus gather(Worker& worker, const LayerTable& table, std::vector<std::stri
         if (places.empty()) continue;
         if (sender != self) {
             std::string& text = texts.emplace_back(places.size() * hex_digits, ' ');
-            const device::Tensor message = tensor_of(text);
+            const device::Tensor message = words_on_host(text);
             const CommStatus status =
                 messenger.wait(messenger.receive(sender, tag, std::span{&message, 1}));
             if (status != CommStatus::ok) return status;

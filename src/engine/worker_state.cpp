@@ -142,6 +142,13 @@ std::int64_t WorkerState::planned_bytes(const model::Network& network,
            device::Layout{chunk_specs(table, held, owners, self)}.bytes;
 }
 
+const OwnedState* WorkerState::find_owned(ChunkRef chunk) const {
+    const auto found = std::lower_bound(
+        owned_.begin(), owned_.end(), chunk,
+        [](const OwnedState& each, const ChunkRef& wanted) { return each.chunk < wanted; });
+    return found != owned_.end() && found->chunk == chunk ? &*found : nullptr;
+}
+
 std::optional<Tensor> WorkerState::held(ChunkRef chunk) const {
     const auto use = use_in(table_, held_, chunk.tensor);
     if (!use) return std::nullopt;

@@ -54,6 +54,8 @@ class WorkerState {
     [[nodiscard]] std::optional<device::Tensor> held(ChunkRef chunk) const;
     /// Ascending by identity.
     [[nodiscard]] const std::vector<OwnedState>& owned() const { return owned_; }
+    /// Null if it is not owned here.
+    [[nodiscard]] const OwnedState* find_owned(ChunkRef chunk) const;
 
   private:
     const LayerTable& table_;

@@ -1,6 +1,7 @@
 // Schedules for people: as text that parses back, as a drawing for a terminal, as a picture.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,9 @@ namespace rhizome::schedule {
 
 /// A schedule as text: the shape, then a line of instructions per worker.
 [[nodiscard]] std::string to_text(const Schedule& schedule);
+
+/// The kind of instruction that such a word stands for: F, SA, C.
+[[nodiscard]] std::optional<Kind> kind_of(std::string_view word);
 
 /// Throws ConfigError "problem (reason), hint" with the line and word that is wrong. The schedule
 /// need not be right, only readable.

@@ -22,6 +22,14 @@
 #include "schedule/draw.hpp"
 
 namespace rhizome::schedule {
+std::optional<Kind> kind_of(std::string_view word) {
+    constexpr auto kinds = static_cast<std::uint8_t>(Kind::receive_parameters) + 1;
+    for (std::uint8_t number = 0; number < kinds; ++number) {
+        if (word_of(static_cast<Kind>(number)) == word) return static_cast<Kind>(number);
+    }
+    return std::nullopt;
+}
+
 namespace {
 
 constexpr std::string_view version = "1";
@@ -29,14 +37,6 @@ constexpr std::int64_t instructions_max = 10'000'000;
 
 std::string to_text(std::int32_t first, std::int32_t last) {
     return std::to_string(first) + "-" + std::to_string(std::int64_t{last} - 1);
-}
-
-std::optional<Kind> kind_of(std::string_view word) {
-    constexpr auto kinds = static_cast<std::uint8_t>(Kind::receive_parameters) + 1;
-    for (std::uint8_t number = 0; number < kinds; ++number) {
-        if (word_of(static_cast<Kind>(number)) == word) return static_cast<Kind>(number);
-    }
-    return std::nullopt;
 }
 
 /// What is left of a word that is read from left to right.

@@ -199,6 +199,8 @@ def matrix(place, table, given):
                 if not missing or run.faults:
                     table.add(name_of(keys), run)
                     break
+            else:
+                print(f"{name_of(keys)}: no worker comes to {what}", flush=True)
     for ranks, keys in [(4, {"pipelines": "2x2", "owners": "4"}), (5, {"pipelines": "2,2,1", "owners": "4"})]:
         for phase in REPAIR:
             for faults, victims in [(f"kill@1/3/F#1,kill@2/*/{phase}", [1, 2]),

@@ -177,6 +177,9 @@ TEST(CommandLine, GivesTrainItsRunsFolder) {
         {"train", "--folder", "runs/x", "--run=n.1", "--start=2", "--data.train", "x", "--seed=3"});
     EXPECT_EQ(command.folder, "runs/x");
     EXPECT_EQ(command.start, 2);
+    EXPECT_THAT(
+        message_of([&] { return parse({"train", "--data.train", "x", "--columns=10001"}); }),
+        HasSubstr("--columns=10001 ("));
     EXPECT_EQ(command.joins, "n.1");
     EXPECT_EQ(command.config.seed, 3U);
     EXPECT_EQ(parse({"train", "--data.train", "x"}).folder, "");
