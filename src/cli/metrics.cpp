@@ -138,6 +138,21 @@ void Metrics::on_evaluation(std::int32_t steps, double loss) {
 }
 
 void Metrics::on_repair(const engine::RepairRecord& record) {
+    last_step_ = clock_.now();
+    const double decide_s = seconds_of(record.decided - record.opened);
+    const double move_s = seconds_of(record.ended - record.decided);
+    if (record.between_steps()) {
+        write(line_of({{"event", "replan"},
+                       {"steps", record.steps},
+                       {"epoch", record.epoch.value()},
+                       {"rung", static_cast<int>(record.rung)},
+                       {"reason", record.reason},
+                       {"decide_s", decide_s},
+                       {"move_s", move_s},
+                       {"bytes", record.bytes_moved},
+                       {"seconds", seconds()}}));
+        return;
+    }
     Json lost = Json::array();
     for (const WorkerId worker : record.lost) lost.push_back(worker.value());
     write(line_of({{"event", "repair"},
@@ -149,14 +164,14 @@ void Metrics::on_repair(const engine::RepairRecord& record) {
                    {"reason", record.reason},
                    {"attempts", record.attempts},
                    {"agree_s", seconds_of(record.opened - record.began)},
-                   {"decide_s", seconds_of(record.decided - record.opened)},
-                   {"move_s", seconds_of(record.ended - record.decided)},
+                   {"decide_s", decide_s},
+                   {"move_s", move_s},
                    {"again_s", seconds_of(record.again)},
+                   {"lanes_kept", record.lanes_kept},
                    {"steps_again", record.steps_again},
                    {"bytes", record.bytes_moved},
                    {"time_us", wall_us(clock_.now() - record.ended)},
                    {"seconds", seconds()}}));
-    last_step_ = clock_.now();
 }
 
 std::optional<std::int32_t> Metrics::last_step() const {

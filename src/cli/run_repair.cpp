@@ -49,13 +49,15 @@ std::string workers_text(const std::vector<WorkerId>& workers) {
 }
 
 std::string to_text(const engine::RepairRecord& record) {
+    const std::string decided = "rung " + recover::name_of(record.rung) + " (" + record.reason +
+                                "): on in " + ms_text(record.ended - record.began);
+    const std::string moved = "decided " + ms_text(record.decided - record.opened) + ", moved " +
+                              to_short(static_cast<double>(record.bytes_moved)) + "B " +
+                              ms_text(record.ended - record.decided);
+    if (record.between_steps()) return "new shape, " + decided + ", " + moved;
     std::string text = workers_text(record.lost) + (record.lost.size() == 1 ? " was" : " were") +
-                       " lost, rung " + recover::name_of(record.rung) + " (" + record.reason +
-                       "): on in " + ms_text(record.ended - record.began) + ", agreed " +
-                       ms_text(record.opened - record.began) + ", decided " +
-                       ms_text(record.decided - record.opened) + ", moved " +
-                       to_short(static_cast<double>(record.bytes_moved)) + "B " +
-                       ms_text(record.ended - record.decided);
+                       " lost, " + decided + ", agreed " + ms_text(record.opened - record.began) +
+                       ", " + moved;
     if (record.attempts > 1) text += ", " + std::to_string(record.attempts) + " attempts";
     text += "; again " + ms_text(record.again) + " of work";
     if (record.steps_again > 0) text += " and " + counted(record.steps_again, "committed step");
@@ -63,7 +65,9 @@ std::string to_text(const engine::RepairRecord& record) {
 }
 
 void RepairAccount::add(const engine::RepairRecord& record) {
-    lost_[record.rung] += static_cast<std::int32_t>(record.lost.size());
+    if (!record.between_steps()) {
+        lost_[record.rung] += static_cast<std::int32_t>(record.lost.size());
+    }
     repair_s_ += seconds_of(record.ended - record.began);
     again_s_ += seconds_of(record.again);
     bytes_ += record.bytes_moved;

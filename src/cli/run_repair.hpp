@@ -18,7 +18,7 @@ namespace rhizome::cli {
 /// "workers 3 and 5", in order.
 [[nodiscard]] std::string workers_text(const std::vector<WorkerId>& workers);
 
-/// "worker 3 was lost: re-plan (rung 3), ... ; went on in 24 ms (...)".
+/// "worker 3 was lost, rung 3 re-plan (...): on in 24 ms, ...".
 [[nodiscard]] std::string to_text(const engine::RepairRecord& record);
 
 /// What all repairs of a run come to.

@@ -1,6 +1,8 @@
 #include "core/lane_tree.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace rhizome {
 
@@ -38,6 +40,19 @@ void collect(LaneRange tree, LaneRange part, std::vector<LaneRange>& found) {
     collect({middle, tree.last}, part, found);
 }
 
+/// Of a set of lanes.
+std::vector<LaneRange> largest_subtrees(std::int32_t lanes, const std::vector<bool>& set) {
+    std::vector<LaneRange> subtrees;
+    for (std::int32_t lane = 0; lane < lanes; ++lane) {
+        LaneRange run{lane, lane};
+        while (run.last < lanes && set[static_cast<std::size_t>(run.last)]) ++run.last;
+        if (run.size() == 0) continue;
+        collect({0, lanes}, run, subtrees);
+        lane = run.last;
+    }
+    return subtrees;
+}
+
 }  // namespace
 
 std::vector<LaneRange> complete_subtrees(std::int32_t lanes, LaneRange part) {
@@ -45,6 +60,30 @@ std::vector<LaneRange> complete_subtrees(std::int32_t lanes, LaneRange part) {
     std::vector<LaneRange> found;
     collect({0, lanes}, part, found);
     return found;
+}
+
+std::vector<bool> common_lanes(std::vector<std::vector<bool>> sets) {
+    ENSURE(!sets.empty());
+    const auto lanes = static_cast<std::int32_t>(sets.front().size());
+    std::vector<bool> common(sets.front().size(), true);
+    for (const std::vector<bool>& set : sets) {
+        for (std::size_t lane = 0; lane < common.size(); ++lane) {
+            common[lane] = common[lane] && set[lane];
+        }
+    }
+    for (bool changed = true; std::exchange(changed, false);) {
+        for (const std::vector<bool>& set : sets) {
+            for (const LaneRange subtree : largest_subtrees(lanes, set)) {
+                const auto first = common.begin() + subtree.first;
+                const auto last = common.begin() + subtree.last;
+                const auto there = std::count(first, last, true);
+                if (there == 0 || there == subtree.size()) continue;
+                std::fill(first, last, false);
+                changed = true;
+            }
+        }
+    }
+    return common;
 }
 
 LaneRange parent_of(std::int32_t lanes, LaneRange subtree) {

@@ -47,6 +47,10 @@ struct LaneRange {
 /// ascending: what a worker that computed `part` may add up before it sends.
 [[nodiscard]] std::vector<LaneRange> complete_subtrees(std::int32_t lanes, LaneRange part);
 
+/// Who adds lanes up as far as they go has, of a set of lanes, the sums of its largest subtrees. By
+/// lane: whether all of these sets have it, in subtrees that none of them has added to more.
+[[nodiscard]] std::vector<bool> common_lanes(std::vector<std::vector<bool>> sets);
+
 /// Parent of a subtree in the tree over all `lanes`; the root has none and must not be asked.
 [[nodiscard]] LaneRange parent_of(std::int32_t lanes, LaneRange subtree);
 

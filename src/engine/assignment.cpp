@@ -16,18 +16,25 @@ std::vector<LayerRange> layers_of(const RunShape& shape, WorkerId self) {
     return layers;
 }
 
-/// Both lists use the same memory, one after the other.
-std::map<StageId, StageMemory::Counts> counts_of(const Program& step, const Program& evaluation) {
+/// All lists use the same memory, one after the other.
+std::map<StageId, StageMemory::Counts> counts_of(const Program& step,
+                                                 std::initializer_list<const Program*> others) {
     auto counts = step.counts;
-    for (const auto& [stage, needed] : evaluation.counts) {
-        StageMemory::Counts& count = counts.at(stage);
-        count.slots = std::max(count.slots, needed.slots);
-        count.work_areas = std::max(count.work_areas, needed.work_areas);
+    for (const Program* const program : others) {
+        for (const auto& [stage, needed] : program->counts) {
+            StageMemory::Counts& count = counts.at(stage);
+            count.slots = std::max(count.slots, needed.slots);
+            count.work_areas = std::max(count.work_areas, needed.work_areas);
+        }
     }
     return counts;
 }
 
 Program step_program(const RunPlan& plan, WorkerId self) { return compile(plan.step, self, 0); }
+
+std::optional<Program> rest_program(const RunPlan& plan, WorkerId self) {
+    return plan.rest ? std::optional{compile(*plan.rest, self, 0)} : std::nullopt;
+}
 
 Program evaluation_program(const RunPlan& plan, WorkerId self) {
     return plan.evaluation ? compile(*plan.evaluation, self, world::World::tag_max / 2) : Program{};
@@ -40,11 +47,15 @@ std::int32_t evaluation_microbatches(const RunPlan& plan) {
 /// Numbers beside tensors: losses by microbatch, sums of squares by chunk.
 struct Scalars {
     std::int64_t losses;
+    std::int64_t evaluation_losses;
     std::int64_t squares;
+
+    [[nodiscard]] std::int64_t all() const { return losses + evaluation_losses + squares; }
 };
 
 Scalars scalars_of(const RunPlan& plan, const Parts& step_parts) {
-    return {.losses = std::max(plan.shape.lanes.microbatches, evaluation_microbatches(plan)),
+    return {.losses = plan.shape.lanes.microbatches,
+            .evaluation_losses = evaluation_microbatches(plan),
             .squares =
                 std::max<std::int64_t>(1, static_cast<std::int64_t>(step_parts.chunks().size()))};
 }
@@ -56,6 +67,7 @@ Assignment::Assignment(device::Device& device, device::Stream& stream,
                        RunPlan its_plan, WorkerId self, std::int32_t rows)
     : plan{std::move(its_plan)},
       step{step_program(plan, self)},
+      rest{rest_program(plan, self)},
       evaluation{evaluation_program(plan, self)},
       state{device, network.table(), layers_of(plan.shape, self), plan.owners, self},
       exchange{device,
@@ -68,11 +80,11 @@ Assignment::Assignment(device::Device& device, device::Stream& stream,
       step_parts{plan.shape, &plan.owners, self} {
     if (plan.evaluation) evaluation_parts.emplace(plan.evaluation->shape, nullptr, self);
     const Scalars scalars = scalars_of(plan, step_parts);
-    const std::int64_t all = scalars.losses + scalars.squares;
-    scalars_ = device.allocate(all * bytes_of(DType::f64));
-    const device::Tensor whole = scalars_.at(0, {"scalars", Shape{all}, DType::f64});
+    scalars_ = device.allocate(scalars.all() * bytes_of(DType::f64));
+    const device::Tensor whole = scalars_.at(0, {"scalars", Shape{scalars.all()}, DType::f64});
     losses = whole.slice(0, scalars.losses);
-    squares = whole.slice(scalars.losses, scalars.squares);
+    evaluation_losses = whole.slice(scalars.losses, scalars.evaluation_losses);
+    squares = whole.slice(scalars.losses + scalars.evaluation_losses, scalars.squares);
     add_stages(device, stream, network, fields, self, rows);
 }
 
@@ -82,7 +94,8 @@ void Assignment::add_stages(device::Device& device, device::Stream& stream,
     const auto pipeline_id = plan.shape.pipeline_of(self);
     if (!pipeline_id) return;
     const PipelineShape& pipeline = plan.shape.pipelines[pipeline_id->index()];
-    const auto counts = counts_of(step, evaluation);
+    const Program none;
+    const auto counts = counts_of(step, {&evaluation, rest ? &*rest : &none});
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
         auto& stage = stages.emplace_back();
         if (pipeline.stages[s].worker != self) continue;
@@ -92,7 +105,32 @@ void Assignment::add_stages(device::Device& device, device::Stream& stream,
     }
 }
 
-void Assignment::drop_stages() { stages.clear(); }
+std::vector<bool> Assignment::lanes_done() const {
+    std::vector<std::vector<bool>> done;
+    for (const auto& stage : stages) {
+        if (stage) done.push_back(stage->gradients().done());
+    }
+    if (!done.empty()) return common_lanes(std::move(done));
+    return std::vector<bool>(static_cast<std::size_t>(plan.shape.lanes.lanes));
+}
+
+void Assignment::drop_stages() {
+    for (const auto& stage : stages) {
+        if (stage) stage->drop_memory();
+    }
+}
+
+void Assignment::take_lanes(device::Stream& stream, Assignment& before) {
+    ENSURE(plan.rest.has_value());
+    if (stages.empty()) return;  // a spare now
+    ENSURE(stages.size() == before.stages.size());
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        if (!stages[s]) continue;
+        ENSURE(before.stages[s] && before.stages[s]->layers() == stages[s]->layers());
+        stages[s]->gradients().take(before.stages[s]->gradients(), plan.rest->kept);
+    }
+    stream.copy(losses, before.losses);
+}
 
 MemoryPlan Assignment::plan_memory(const model::Network& network,
                                    std::span<const TensorSpec> fields, const RunPlan& plan,
@@ -101,14 +139,15 @@ MemoryPlan Assignment::plan_memory(const model::Network& network,
     const Scalars scalars = scalars_of(plan, Parts{plan.shape, &plan.owners, self});
     MemoryPlan memory{
         .held =
-            (scalars.losses + scalars.squares) * bytes_of(DType::f64) +
+            scalars.all() * bytes_of(DType::f64) +
             WorkerState::planned_bytes(network, layers_of(plan.shape, self), plan.owners, self) +
             ChunkExchange::planned_bytes(table, plan.shape, plan.owners, self,
                                          plan.step.programs[plan.shape.place_of(self)]),
         .workspace = model::largest_tensor(network)};
     if (const auto id = plan.shape.pipeline_of(self)) {
         const PipelineShape& pipeline = plan.shape.pipelines[id->index()];
-        const auto counts = counts_of(step_program(plan, self), evaluation_program(plan, self));
+        const Program evaluation = evaluation_program(plan, self);
+        const auto counts = counts_of(step_program(plan, self), {&evaluation});
         for (const auto& [stage, count] : counts) {
             const LayerRange layers = pipeline.stages[stage.index()].layers;
             memory.held += StageMemory::planned_bytes(network, layers, fields, rows, count);

@@ -41,20 +41,27 @@ class Assignment {
                                                 const RunPlan& plan, WorkerId self,
                                                 std::int32_t rows);
 
-    /// Frees the memory of microbatches and gradients: only the state is still needed. The device
-    /// must have nothing left to do.
+    /// By lane of the step: whether all stages here have its sum, in subtrees that none of them
+    /// has added to more. No lane where no stage is.
+    [[nodiscard]] std::vector<bool> lanes_done() const;
+    /// Frees the memory of microbatches: only the state and complete lanes are still needed. The
+    /// device must have nothing left to do.
     void drop_stages();
+    /// Takes the lanes that the plan keeps from the one before it, which has the same stages.
+    void take_lanes(device::Stream& stream, Assignment& before);
 
     const RunPlan plan;
     const Program step;
+    std::optional<Program> rest;  // of the first step, if lanes are kept
     const Program evaluation;
     std::vector<std::unique_ptr<Stage>> stages{};  // by stage of the pipeline; null if elsewhere
     WorkerState state;
     ChunkExchange exchange;
     Parts step_parts;
     std::optional<Parts> evaluation_parts{};
-    device::Tensor losses{};   // by microbatch
-    device::Tensor squares{};  // by chunk whose part of the norm is made here
+    device::Tensor losses{};             // of the step, by microbatch
+    device::Tensor evaluation_losses{};  // by microbatch
+    device::Tensor squares{};            // by chunk whose part of the norm is made here
 
   private:
     void add_stages(device::Device& device, device::Stream& stream, const model::Network& network,

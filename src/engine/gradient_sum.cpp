@@ -93,6 +93,32 @@ const TensorSet& GradientSum::of(LaneRange subtree) const {
     return *found->second;
 }
 
+std::vector<bool> GradientSum::done() const {
+    std::vector<bool> done(static_cast<std::size_t>(lanes_.lanes));
+    for (const auto& [subtree, set] : complete_) {
+        std::fill(done.begin() + subtree.first, done.begin() + subtree.last, true);
+    }
+    return done;
+}
+
+void GradientSum::keep_complete() {
+    open_.clear();
+    free_.clear();
+}
+
+void GradientSum::take(GradientSum& from, std::span<const Lane> lanes) {
+    for (const Lane lane : lanes) {
+        if (lane.value() < part_.first || part_.last <= lane.value()) continue;
+        open_[lane.value()].microbatches_done = lanes_.length();  // none of it can come again
+        const auto found =
+            std::find_if(from.complete_.begin(), from.complete_.end(),
+                         [lane](const auto& each) { return each.first.first == lane.value(); });
+        if (found == from.complete_.end()) continue;  // its subtree begins with another lane
+        complete_.insert(from.complete_.extract(found));
+        if (!free_.empty()) free_.pop_back();
+    }
+}
+
 void GradientSum::clear() {
     for (auto& [lanes, set] : complete_) free_.push_back(std::move(set));
     for (auto& [lane, open] : open_) {

@@ -38,6 +38,16 @@ class GradientSum {
     /// Begins the next step.
     void clear();
 
+    // --- after a loss in the middle of a step ---
+
+    /// By lane of the step: whether all of its microbatches are in.
+    [[nodiscard]] std::vector<bool> done() const;
+    /// Frees what holds no complete subtree.
+    void keep_complete();
+    /// Takes the subtrees of these lanes from a sum of the same layers, which had added them up as
+    /// far as they went.
+    void take(GradientSum& from, std::span<const Lane> lanes);
+
   private:
     struct OpenLane {
         std::unique_ptr<model::TensorSet> sum;

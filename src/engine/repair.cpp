@@ -15,7 +15,7 @@ class ReportExchange {
     ReportExchange(Worker& worker, const std::vector<std::int32_t>& notes)
         : messenger_{worker.messenger()}, mine_{worker.report()} {
         mine_.notes = notes;
-        size_ = {mine_.owns.size(), mine_.holds.size(), notes.size()};
+        size_ = {mine_.owns.size(), mine_.holds.size(), mine_.lanes.size(), notes.size()};
         outgoing_ = recover::to_words(mine_);
         for (const WorkerId member : messenger_.world().members()) {
             if (member == mine_.worker) continue;
@@ -84,6 +84,22 @@ class Repair {
         return {CommStatus::ok, record_, std::move(survey_.reports)};
     }
 
+    [[nodiscard]] RepairEnd between_steps(std::int32_t steps) {
+        record_.began = now();
+        record_.opened = now();
+        record_.epoch = world().epoch();
+        CommStatus status = hear_all();
+        if (status != CommStatus::ok) return {status, record_, {}};
+        const auto decision =
+            recover::decide_between_steps(survey_, config_.facts, in_use(), steps);
+        if (decision) {
+            ++record_.attempts;
+            status = carry_out(*decision);
+        }
+        record_.ended = now();
+        return {status, record_, std::move(survey_.reports)};
+    }
+
   private:
     [[nodiscard]] world::World& world() { return worker_.messenger().world(); }
     [[nodiscard]] Nanoseconds now() { return world().clock().now(); }
@@ -93,15 +109,31 @@ class Repair {
     }
 
     [[nodiscard]] CommStatus attempt() {
+        const CommStatus status = hear_all();
+        return status == CommStatus::ok
+                   ? carry_out(recover::decide(survey_, config_.facts, in_use()))
+                   : status;
+    }
+
+    [[nodiscard]] CommStatus hear_all() {
         worker_.reach(Phase::report);
         ReportExchange reports{worker_, notes_};
         if (const CommStatus status = reports.wait(survey_); status != CommStatus::ok) {
             return give_up(status);
         }
         worker_.reach(Phase::decide);
-        const recover::Decision decision = recover::decide(survey_, config_.facts);
+        return CommStatus::ok;
+    }
+
+    [[nodiscard]] recover::InUse in_use() const {
+        return {.shape = worker_.plan().shape, .style = worker_.plan().style};
+    }
+
+    [[nodiscard]] CommStatus carry_out(const recover::Decision& decision) {
         record_.rung = decision.rung;
         record_.reason = decision.reason;
+        record_.lanes = config_.facts.manner.lanes.lanes;
+        record_.lanes_kept = static_cast<std::int32_t>(decision.kept.size());
         record_.decided = now();
         if (decision.rung == recover::Rung::park) return CommStatus::ok;
         auto next = worker_.make_next_assignment(
@@ -109,7 +141,8 @@ class Repair {
                            .owners = decision.owners,
                            .style = decision.style,
                            .recompute = config_.recompute,
-                           .evaluation_microbatches = config_.evaluation_microbatches},
+                           .evaluation_microbatches = config_.evaluation_microbatches,
+                           .kept = decision.kept},
                           config_.facts.table, config_.costs));
         return decision.rung == recover::Rung::state_file ? load(std::move(next))
                                                           : move(decision, std::move(next));
@@ -160,6 +193,11 @@ class Repair {
 };
 
 }  // namespace
+
+RepairEnd replan(Worker& worker, const RepairConfig& config, std::int32_t steps,
+                 const std::vector<std::int32_t>& notes) {
+    return Repair{worker, config, notes}.between_steps(steps);
+}
 
 RepairEnd repair(Worker& worker, const RepairConfig& config, CommStatus noticed,
                  const std::vector<std::int32_t>& notes) {

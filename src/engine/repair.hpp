@@ -20,14 +20,16 @@
 
 namespace rhizome::engine {
 
-/// What was done about a loss, on one survivor.
+/// What was done about a loss, on one survivor; or about a shape that an earlier one has left.
 struct RepairRecord {
-    Epoch epoch{0};                // that was opened
-    std::vector<WorkerId> lost{};  // since the epoch before the loss
+    Epoch epoch{0};                // that was opened, or is
+    std::vector<WorkerId> lost{};  // since the epoch before the loss; none between steps
     CommStatus noticed{};          // how this worker did
     recover::Rung rung = recover::Rung::replan;
     std::string reason{};
     std::int32_t steps = 0;  // the run goes on after so many
+    std::int32_t lanes_kept = 0;
+    std::int32_t lanes = 0;  // of a step
     std::int32_t attempts = 0;
     std::int64_t bytes_moved = 0;  // between all workers
     Nanoseconds began{};           // when this worker noticed
@@ -35,8 +37,13 @@ struct RepairRecord {
     Nanoseconds decided{};
     Nanoseconds ended{};
     // --- what has to be done again ---
-    Nanoseconds again{};           // that had gone into what broke off, on this worker
+    /// That had gone into what broke off, on this worker; of a step that keeps lanes, the share of
+    /// the others.
+    Nanoseconds again{};
     std::int32_t steps_again = 0;  // committed ones, after a return to an older state
+
+    /// Nobody was lost: the shape was changed because that pays.
+    [[nodiscard]] bool between_steps() const { return noticed == CommStatus::ok; }
 };
 
 struct RepairConfig {
@@ -62,6 +69,12 @@ struct RepairEnd {
     RepairRecord record;
     std::vector<recover::Report> reports;  // of all who go on
 };
+
+/// Between two steps, after a repair that has left workers or lanes ill shared: a new shape for the
+/// `steps` to come, if that pays. All members call it; `record.attempts` is 0 if nothing was done.
+/// On a status that is not ok nothing was done either, and the epoch needs a repair.
+[[nodiscard]] RepairEnd replan(Worker& worker, const RepairConfig& config, std::int32_t steps,
+                               const std::vector<std::int32_t>& notes);
 
 /// After a status that was not ok. `notes` are told to all, as many on every worker.
 [[nodiscard]] RepairEnd repair(Worker& worker, const RepairConfig& config, CommStatus noticed,

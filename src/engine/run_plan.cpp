@@ -34,12 +34,20 @@ void expect_faultless(const schedule::Schedule& schedule, schedule::Purpose purp
 }  // namespace
 
 RunPlan make_run_plan(const Layout& layout, const LayerTable& table, const schedule::Costs& costs) {
-    schedule::Schedule step = schedule::generate(layout.style, layout.shape);
-    if (layout.recompute == Recompute::all) step = schedule::with_recomputation(step);
-    step = schedule::with_step_end(schedule::with_wires(step, costs), table, layout.owners);
-    expect_faultless(step, schedule::Purpose::training, table, layout.owners);
-    RunPlan plan{
-        .shape = layout.shape, .owners = layout.owners, .step = std::move(step), .evaluation = {}};
+    const auto step_without = [&](const std::vector<Lane>& kept) {
+        schedule::Schedule step = schedule::generate(layout.style, layout.shape, kept);
+        if (layout.recompute == Recompute::all) step = schedule::with_recomputation(step);
+        step = schedule::with_step_end(schedule::with_wires(step, costs), table, layout.owners);
+        expect_faultless(step, schedule::Purpose::training, table, layout.owners);
+        return step;
+    };
+    RunPlan plan{.shape = layout.shape,
+                 .owners = layout.owners,
+                 .style = layout.style,
+                 .step = step_without({}),
+                 .rest = {},
+                 .evaluation = {}};
+    if (!layout.kept.empty()) plan.rest = step_without(layout.kept);
     if (layout.evaluation_microbatches > 0) {
         plan.evaluation =
             schedule::full_step(schedule::Style::evaluation,

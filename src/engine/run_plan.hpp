@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "core/layer_table.hpp"
 #include "core/ownership_map.hpp"
@@ -15,7 +16,10 @@ namespace rhizome::engine {
 struct RunPlan {
     RunShape shape;
     OwnershipMap owners;
+    schedule::Style style;
     schedule::Schedule step;
+    /// Of what is left of a step that keeps some of its lanes; before all others.
+    std::optional<schedule::Schedule> rest;
     std::optional<schedule::Schedule> evaluation;
 };
 
@@ -27,6 +31,8 @@ struct Layout {
     Recompute recompute;
     /// Microbatches of one evaluation; 0: there is none.
     std::int32_t evaluation_microbatches;
+    /// Of the step under way, that the pipelines of the shape have already.
+    std::vector<Lane> kept{};
 };
 
 /// The style must fit the shape (schedule::find_misfit). `costs` order what no dependency orders.

@@ -32,16 +32,16 @@ Votes Saver::votes() {
     return outcome_->problem.empty() ? vote::all : vote::all & ~vote::well;
 }
 
-CommStatus Saver::between_steps(std::int32_t steps, Votes all, Due due) {
+CommStatus Saver::between_steps(std::int32_t steps, Votes all, Due due, Begin begin) {
     worker_.reach(engine::Phase::save);
     wanted_ = wanted_ || due == Due::yes || (all & vote::no_save) == 0;
     if (phase_ != Phase::rest && (all & vote::idle) != 0) advance(all);
-    if (phase_ != Phase::rest || !wanted_) return CommStatus::ok;
+    if (phase_ != Phase::rest || !wanted_ || begin == Begin::later) return CommStatus::ok;
     wanted_ = false;
-    return saved_ == steps ? CommStatus::ok : begin(steps);
+    return saved_ == steps ? CommStatus::ok : start_save(steps);
 }
 
-CommStatus Saver::begin(std::int32_t steps) {
+CommStatus Saver::start_save(std::int32_t steps) {
     steps_ = steps;
     began_ = worker_.messenger().world().clock().now();
     *outcome_ = {};

@@ -55,9 +55,11 @@ class Saver {
     [[nodiscard]] Votes votes();
 
     enum class Due : std::uint8_t { no, yes };
+    enum class Begin : std::uint8_t { now, later };
     /// Between two steps; `all` is what all said in the last one's agreement. Takes a snapshot if a
-    /// save is due, or was, and none is under way.
-    [[nodiscard]] CommStatus between_steps(std::int32_t steps, Votes all, Due due);
+    /// save is due, or was, and none is under way, and it need not wait.
+    [[nodiscard]] CommStatus between_steps(std::int32_t steps, Votes all, Due due,
+                                           Begin begin = Begin::now);
 
     /// Ends what is under way and saves the state after so many steps, unless it is saved. All
     /// workers must call it. Waits as long as the worker's patience for every phase, at most.
@@ -73,6 +75,8 @@ class Saver {
     /// under way is given up, and begins anew between two steps.
     void begin_epoch(const Notes& of_all);
 
+    /// Nothing is under way, on any worker.
+    [[nodiscard]] bool rests() const { return phase_ == Phase::rest; }
     /// The newest state that is there.
     [[nodiscard]] std::optional<std::int32_t> saved_steps() const { return saved_; }
 
@@ -89,7 +93,7 @@ class Saver {
 
     [[nodiscard]] bool is_first();
     [[nodiscard]] std::shared_ptr<Snapshot> make_snapshot();
-    [[nodiscard]] CommStatus begin(std::int32_t steps);
+    [[nodiscard]] CommStatus start_save(std::int32_t steps);
     void advance(Votes all);
     void fail();
     void end();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,7 +20,8 @@ class Stage {
           LayerRange layers, std::span<const TensorSpec> fields, std::int32_t rows,
           StageMemory::Counts counts, LaneShape lanes, LaneRange part)
         : layers_{layers},
-          memory_{device, stream, network, layers, fields, rows, counts},
+          memory_{
+              std::make_unique<StageMemory>(device, stream, network, layers, fields, rows, counts)},
           gradients_{device, network.table(), std::span{&layers, 1}, lanes, part},
           in_flight_(static_cast<std::size_t>(counts.slots)) {
         gradients_.reserve(GradientSum::sets_in_order(lanes, part));
@@ -40,7 +42,7 @@ class Stage {
     };
 
     [[nodiscard]] LayerRange layers() const { return layers_; }
-    [[nodiscard]] StageMemory& memory() { return memory_; }
+    [[nodiscard]] StageMemory& memory() { return *memory_; }
     [[nodiscard]] GradientSum& gradients() { return gradients_; }
     [[nodiscard]] Open& at(Microbatch microbatch) { return open_.at(microbatch); }
 
@@ -67,6 +69,13 @@ class Stage {
         open.work_area = free_areas_.back();
         free_areas_.pop_back();
     }
+    /// Frees the memory of microbatches: of the step only the sums of complete lanes are still
+    /// needed. The device must have nothing left to do.
+    void drop_memory() {
+        memory_.reset();
+        gradients_.keep_complete();
+    }
+
     void close_work_area(Microbatch microbatch) {
         Open& open = at(microbatch);
         ENSURE(open.work_area.has_value());
@@ -76,7 +85,7 @@ class Stage {
 
   private:
     LayerRange layers_;
-    StageMemory memory_;
+    std::unique_ptr<StageMemory> memory_;
     GradientSum gradients_;
     std::map<Microbatch, Open> open_;
     std::vector<std::size_t> free_slots_;  // the longest free first

@@ -53,6 +53,8 @@ class Loop {
             } else if (stopped_ || done_ >= config_.steps) {
                 status = end();
                 ended = status == CommStatus::ok;
+            } else if (may_replan() && saver_rests()) {
+                status = replan();
             } else {
                 status = step();
             }
@@ -104,7 +106,9 @@ class Loop {
     [[nodiscard]] CommStatus save() const {
         if (config_.saver == nullptr) return CommStatus::ok;
         const auto due = is_due(config_.save_interval, done_) ? Saver::Due::yes : Saver::Due::no;
-        return config_.saver->between_steps(done_, votes_, due);
+        // A new shape waits until no save is under way.
+        const auto begin = may_replan() ? Saver::Begin::later : Saver::Begin::now;
+        return config_.saver->between_steps(done_, votes_, due, begin);
     }
 
     /// Of the run. What is not finite is not saved.
@@ -119,26 +123,54 @@ class Loop {
 
     [[nodiscard]] CommStatus go_on_after(CommStatus status, const Attempted& attempted) {
         if (config_.repair == nullptr) return status;
-        Notes notes{.tended = tended_, .save_heard = save_heard_};
-        if (config_.saver != nullptr) notes.saver = config_.saver->notes();
         const Nanoseconds noticed = now();
         const bool committed = done_ > attempted.done;
-        RepairEnd repaired = repair(worker_, *config_.repair, status, notes.numbers());
-        parked_ = repaired.record.rung == recover::Rung::park ? repaired.record.reason : "";
+        RepairEnd repaired = repair(worker_, *config_.repair, status, notes().numbers());
+        RepairRecord& record = repaired.record;
+        parked_ = record.rung == recover::Rung::park ? record.reason : "";
         if (repaired.status != CommStatus::ok) return status;
-        if (!committed) repaired.record.again = noticed - attempted.began;
-        repaired.record.steps_again = done_ - worker_.committed_steps();
-        if (repaired.record.steps_again > 0) repaired.record.again = noticed - undo_steps();
+        if (!committed) record.again = noticed - attempted.began;
+        if (record.lanes_kept > 0) {
+            record.again = record.again * (record.lanes - record.lanes_kept) / record.lanes;
+        }
+        record.steps_again = done_ - worker_.committed_steps();
+        if (record.steps_again > 0) record.again = noticed - undo_steps();
+        go_on_with(repaired);
+        replan_from_.reset();
+        if (record.rung == recover::Rung::redo) replan_from_ = done_ + 1;
+        return CommStatus::ok;
+    }
+
+    /// The step that kept its lanes has been done, in what was left of the old shape.
+    [[nodiscard]] CommStatus replan() {
+        replan_from_.reset();
+        const RepairEnd end =
+            engine::replan(worker_, *config_.repair, config_.steps - done_, notes().numbers());
+        if (end.status == CommStatus::ok && end.record.attempts > 0) go_on_with(end);
+        return end.status;
+    }
+
+    [[nodiscard]] Notes notes() const {
+        Notes notes{.tended = tended_, .save_heard = save_heard_};
+        if (config_.saver != nullptr) notes.saver = config_.saver->notes();
+        return notes;
+    }
+
+    void go_on_with(const RepairEnd& repaired) {
         save_heard_ = false;  // the saver knows
-        notes = Notes::of_all(repaired.reports);
+        const Notes all = Notes::of_all(repaired.reports);
         done_ = worker_.committed_steps();
         // After an older state was loaded, what was due before it has been done.
-        tended_ = std::min(done_, notes.tended);
+        tended_ = std::min(done_, all.tended);
         if (repaired.record.rung == recover::Rung::state_file) tended_ = done_;
-        if (config_.saver != nullptr) config_.saver->begin_epoch(notes.saver);
+        if (config_.saver != nullptr) config_.saver->begin_epoch(all.saver);
         votes_ &= ~vote::idle;  // what was said of saves then is no longer so
         observer_.on_repair(repaired.record);
-        return CommStatus::ok;
+    }
+
+    [[nodiscard]] bool may_replan() const { return replan_from_ && *replan_from_ <= done_; }
+    [[nodiscard]] bool saver_rests() const {
+        return config_.saver == nullptr || config_.saver->rests();
     }
 
     /// Back to what the worker has; returns when that was reached, or the run began.
@@ -160,13 +192,14 @@ class Loop {
     Worker& worker_;
     const TrainLoopConfig& config_;
     TrainObserver& observer_;
-    std::int32_t done_;                 // steps
-    std::int32_t tended_;               // after so many steps everything due was done
-    Votes votes_ = vote::all;           // of all, in the last step's agreement
-    bool stopped_ = false;              // by somebody's wish, before the last step
-    bool save_heard_ = false;           // a wish that no committed step has told the others
-    std::vector<Nanoseconds> reached_;  // when steps were done, from the first one on
-    std::string parked_;                // why nothing can be made of those who are left
+    std::int32_t done_;                        // steps
+    std::int32_t tended_;                      // after so many steps everything due was done
+    Votes votes_ = vote::all;                  // of all, in the last step's agreement
+    bool stopped_ = false;                     // by somebody's wish, before the last step
+    bool save_heard_ = false;                  // a wish that no committed step has told the others
+    std::vector<Nanoseconds> reached_;         // when steps were done, from the first one on
+    std::optional<std::int32_t> replan_from_;  // after so many steps a new shape may pay
+    std::string parked_;                       // why nothing can be made of those who are left
 };
 
 }  // namespace

@@ -317,6 +317,7 @@ CommStatus Turn::make_parts() {
     const std::span<double> numbers{numbers_};
     if (task_.optimizer != nullptr) {
         if (const CommStatus status = wait_for(sums_); status != CommStatus::ok) return status;
+        used_sums_ = true;
         bench_.exchange.add_up(bench_.stream, local_sums());
         if (!parts.chunks().empty()) {
             bench_.exchange.squares(bench_.stream, parts.chunks(), bench_.squares);

@@ -60,6 +60,8 @@ class Turn {
     [[nodiscard]] bool committed() const { return committed_; }
     /// Has the step's agreement been gone through, without a commit by all?
     [[nodiscard]] bool gave_up() const { return gave_up_; }
+    /// Have lane sums been used up, for those of chunks?
+    [[nodiscard]] bool used_sums() const { return used_sums_; }
 
     // --- after an ok end ---
     [[nodiscard]] double mean_loss() const;
@@ -121,6 +123,7 @@ class Turn {
     bool parts_made_ = false;
     bool committed_ = false;
     bool gave_up_ = false;
+    bool used_sums_ = false;
     Votes votes_ = 0;
     std::vector<double> numbers_;       // losses and squares made here, on the host
     std::optional<Interval> computed_;  // by the instruction under way, for the recorder

@@ -38,7 +38,8 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
       sampler_{config.seed, train.samples(), plan.shape.lanes.microbatches, config.rows},
       stream_{device.make_stream()},
       messenger_{world, config.patience, config.recorder},
-      assignment_{make_assignment(plan)} {
+      assignment_{make_assignment(plan)},
+      planned_{world.epoch()} {
     if (config.begin == Begin::initial) initialize();
     stream_->synchronize();
 }
@@ -51,14 +52,14 @@ std::unique_ptr<Assignment> Worker::make_assignment(const RunPlan& plan) {
                                         world.self(), config_.rows);
 }
 
-Workbench Worker::bench(Parts& parts) {
+Workbench Worker::bench(Parts& parts, device::Tensor losses) {
     return {.stream = *stream_,
             .messenger = messenger_,
             .parameters = assignment_->state.parameters(),
             .stages = assignment_->stages,
             .exchange = assignment_->exchange,
             .parts = parts,
-            .losses = assignment_->losses,
+            .losses = losses,
             .squares = assignment_->squares,
             .pulse = config_.pulse,
             .probe = config_.probe,
@@ -105,15 +106,20 @@ StepEnd Worker::run_step(Step step, Votes votes) {
                     .loss_terms = loss_terms,
                     .optimizer = &config_.optimizer,
                     .votes = votes};
-    Turn turn{bench(assignment_->step_parts), assignment_->step, task};
+    const Program& program = assignment_->rest ? *assignment_->rest : assignment_->step;
+    Turn turn{bench(assignment_->step_parts, assignment_->losses), program, task};
     const CommStatus status = turn.run();
     if (turn.committed()) {
         committed_steps_ = step.value() + 1;
         holds_committed_ = status == CommStatus::ok;
     }
     gave_up_ = turn.gave_up();
-    for (const auto& stage : assignment_->stages) {
-        if (stage) stage->gradients().clear();
+    // Of a step that broke off, complete lanes may be kept.
+    if (status == CommStatus::ok || turn.committed() || turn.used_sums()) {
+        for (const auto& stage : assignment_->stages) {
+            if (stage) stage->gradients().clear();
+        }
+        assignment_->rest.reset();
     }
     const StepResult result{step, turn.mean_loss(), turn.gradient_norm(),
                             model::learning_rate(config_.optimizer, step)};
@@ -143,7 +149,8 @@ EvaluationEnd Worker::evaluate() {
                     .loss_terms = loss_terms,
                     .optimizer = nullptr,
                     .votes = vote::all};
-    Turn turn{bench(*assignment_->evaluation_parts), assignment_->evaluation, task};
+    Turn turn{bench(*assignment_->evaluation_parts, assignment_->evaluation_losses),
+              assignment_->evaluation, task};
     const CommStatus status = turn.run();
     const double loss = turn.mean_loss();
     if (status == CommStatus::ok && !std::isfinite(loss)) {
@@ -224,7 +231,10 @@ recover::Report Worker::report() const {
                            .steps = has_state_ ? committed_steps_ : 0};
     report.owns.resize(plan().owners.chunks.size());
     report.holds.resize(static_cast<std::size_t>(network_.size()));
+    report.lanes.resize(static_cast<std::size_t>(plan().shape.lanes.lanes));
+    report.planned = planned_;
     if (!has_state_) return report;
+    report.lanes = assignment_->lanes_done();
     for (const OwnedState& owned : state.owned()) report.owns[owned.place] = true;
     for (const LayerRange& range : state.layers()) {
         for (std::int32_t layer = range.first; layer < range.last; ++layer) {
@@ -240,7 +250,12 @@ std::unique_ptr<Assignment> Worker::make_next_assignment(const RunPlan& plan) {
 }
 
 void Worker::adopt(std::unique_ptr<Assignment> assignment, Adopt content) {
+    if (assignment->rest) {
+        assignment->take_lanes(*stream_, *assignment_);
+        stream_->synchronize();  // before the one before goes
+    }
     assignment_ = std::move(assignment);
+    planned_ = messenger_.world().epoch();
     has_state_ = content == Adopt::filled;
     holds_committed_ = true;
 }

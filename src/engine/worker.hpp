@@ -106,9 +106,9 @@ class Worker {
     /// What it has of the state.
     [[nodiscard]] recover::Report report() const;
     /// Another one, without content, for the members of the epoch. Frees what the present one has
-    /// beside its state.
+    /// beside its state and complete lanes.
     [[nodiscard]] std::unique_ptr<Assignment> make_next_assignment(const RunPlan& plan);
-    /// What it goes on with.
+    /// What it goes on with. Lanes that its plan keeps come from the assignment before it.
     void adopt(std::unique_ptr<Assignment> assignment, Adopt content);
     /// What it has counts no more; it needs to be loaded or initialized.
     void forget_state() { has_state_ = false; }
@@ -128,7 +128,7 @@ class Worker {
     [[nodiscard]] Messenger& messenger() { return messenger_; }
 
   private:
-    [[nodiscard]] Workbench bench(Parts& parts);
+    [[nodiscard]] Workbench bench(Parts& parts, device::Tensor losses);
     [[nodiscard]] std::unique_ptr<Assignment> make_assignment(const RunPlan& plan);
 
     device::Device& device_;
@@ -140,6 +140,7 @@ class Worker {
     std::unique_ptr<device::Stream> stream_;
     Messenger messenger_;
     std::unique_ptr<Assignment> assignment_;
+    Epoch planned_;  // in which it got the assignment
     std::int32_t committed_steps_ = 0;
     bool has_state_ = false;
     bool holds_committed_ = true;  // the parameters that it computes with are those committed

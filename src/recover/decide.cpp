@@ -199,13 +199,59 @@ double seconds_of(const std::vector<Move>& moves, const Facts& facts, const Owne
     return static_cast<double>(most) / facts.link_bytes_per_s;
 }
 
+/// Owners and moves for a shape of the members.
+void complete(Decision& decision, const Holdings& holdings, const Facts& facts) {
+    decision.steps = holdings.steps();
+    decision.owners = owners_in(decision.shape, holdings, facts);
+    if (!holdings.orphan()) {
+        decision.moves = moves_to(decision.shape, decision.owners, holdings, facts.table);
+    }
+    decision.move_s = seconds_of(decision.moves, facts, decision.owners);
+}
+
 /// What is done with the members in one candidate.
 Decision in_shape(const Candidate& candidate, const Holdings& holdings, const Facts& facts) {
     Decision decision{.rung = Rung::replan, .reason = candidate.name};
     decision.shape = with_members(candidate.shape, holdings);
     decision.style = candidate.style;
-    decision.owners = owners_in(decision.shape, holdings, facts);
     decision.step_s = candidate.step_s;
+    decision.rest_s = candidate.step_s;
+    complete(decision, holdings, facts);
+    return decision;
+}
+
+/// In the fastest shapes, the fastest first, with the fewest bytes to move; never none.
+Decision replan(const std::vector<Candidate>& shapes, const Holdings& holdings,
+                const Facts& facts) {
+    Decision best = in_shape(shapes.front(), holdings, facts);
+    for (std::size_t i = 1; i < shapes.size(); ++i) {
+        if (shapes[i].step_s > alike * shapes.front().step_s) break;
+        Decision decision = in_shape(shapes[i], holdings, facts);
+        if (bytes_of(decision.moves, facts.table, decision.owners) <
+            bytes_of(best.moves, facts.table, best.owners)) {
+            best = std::move(decision);
+        }
+    }
+    return best;
+}
+
+/// Nothing if there is nothing to keep.
+std::optional<Decision> redo(const Holdings& holdings, const Survey& survey, const Facts& facts,
+                             const InUse& in_use) {
+    auto rest = keep_lanes(survey, in_use, facts.manner);
+    if (!rest) return std::nullopt;
+    const auto pipelines = static_cast<std::int64_t>(rest->shape.pipelines.size());
+    Decision decision{.rung = Rung::redo,
+                      .reason = std::to_string(rest->kept.size()) + " of " +
+                                counted(facts.manner.lanes.lanes, "lane") +
+                                " kept, the others by " + counted(pipelines, "pipeline") +
+                                " that lost nobody"};
+    decision.step_s = step_seconds(rest->shape, facts.manner.layers);
+    decision.rest_s = rest->seconds;
+    decision.shape = std::move(rest->shape);
+    decision.kept = std::move(rest->kept);
+    decision.style = in_use.style;
+    complete(decision, holdings, facts);
     return decision;
 }
 
@@ -213,6 +259,8 @@ Decision in_shape(const Candidate& candidate, const Holdings& holdings, const Fa
 
 std::string name_of(Rung rung) {
     switch (rung) {
+        case Rung::redo:
+            return "2 redo";
         case Rung::replan:
             return "3 re-plan";
         case Rung::state_file:
@@ -233,7 +281,7 @@ std::int64_t bytes_of(const std::vector<Move>& moves, const LayerTable& table,
     return bytes;
 }
 
-Decision decide(const Survey& survey, const Facts& facts) {
+Decision decide(const Survey& survey, const Facts& facts, const InUse& in_use) {
     ENSURE(!survey.reports.empty());
     const Holdings holdings{survey, facts.table};
     const auto members = static_cast<std::int32_t>(survey.reports.size());
@@ -242,33 +290,35 @@ Decision decide(const Survey& survey, const Facts& facts) {
         return {.rung = Rung::park,
                 .reason = "the network fits into no shape of " + counted(members, "worker")};
     }
-    const auto orphan = holdings.orphan();
-    const auto with_moves = [&](const Candidate& candidate) {
-        Decision decision = in_shape(candidate, holdings, facts);
-        if (!orphan) {
-            decision.moves = moves_to(decision.shape, decision.owners, holdings, facts.table);
-        }
-        return decision;
-    };
-    Decision best = with_moves(shapes.front());
-    for (std::size_t i = 1; i < shapes.size(); ++i) {
-        if (shapes[i].step_s > alike * shapes.front().step_s) break;
-        Decision decision = with_moves(shapes[i]);
-        if (bytes_of(decision.moves, facts.table, decision.owners) <
-            bytes_of(best.moves, facts.table, best.owners)) {
-            best = std::move(decision);
-        }
-    }
-    best.steps = holdings.steps();
-    best.move_s = seconds_of(best.moves, facts, best.owners);
-    std::string why = "every chunk has an owner left";
-    if (orphan) {
+    Decision best = replan(shapes, holdings, facts);
+    if (const auto orphan = holdings.orphan()) {
         best.rung = Rung::state_file;
         const ChunkRef chunk = holdings.chunks()[*orphan];
-        why = "nobody is left who owns " + facts.table.name_of(chunk.tensor) + "#" +
-              std::to_string(chunk.chunk);
+        best.reason = "nobody is left who owns " + facts.table.name_of(chunk.tensor) + "#" +
+                      std::to_string(chunk.chunk) + "; " + best.reason;
+        return best;
     }
-    best.reason = why + "; " + best.reason;
+    auto shorter = redo(holdings, survey, facts, in_use);
+    if (shorter && shorter->rest_s + shorter->move_s < best.rest_s + best.move_s) {
+        best = *std::move(shorter);
+    }
+    best.reason = "every chunk has an owner left; " + best.reason;
+    return best;
+}
+
+std::optional<Decision> decide_between_steps(const Survey& survey, const Facts& facts,
+                                             const InUse& in_use, std::int32_t steps) {
+    const Holdings holdings{survey, facts.table};
+    const auto members = static_cast<std::int32_t>(survey.reports.size());
+    const std::vector<Candidate> shapes = candidates(members, facts.manner);
+    if (shapes.empty() || holdings.orphan()) return std::nullopt;
+    Decision best = replan(shapes, holdings, facts);
+    const double now_s = step_seconds(in_use.shape, facts.manner.layers);
+    if (now_s <= alike * best.step_s || (now_s - best.step_s) * steps <= best.move_s) {
+        return std::nullopt;
+    }
+    best.reason += ", where a step takes " + to_fixed(100 * best.step_s / now_s, 0) +
+                   " % of the time that it takes now";
     return best;
 }
 

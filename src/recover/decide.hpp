@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/ownership_map.hpp"
 #include "core/run_shape.hpp"
+#include "recover/keep_lanes.hpp"
 #include "recover/shapes.hpp"
 #include "recover/survey.hpp"
 #include "schedule/costs.hpp"
@@ -16,6 +18,7 @@ namespace rhizome::recover {
 
 /// The rungs of the ladder, the cheaper first, by their numbers.
 enum class Rung : std::uint8_t {
+    redo = 2,        // pipelines that lost nobody keep the lanes they had done, and do the others
     replan = 3,      // a new shape, from the copies that survivors have
     state_file = 6,  // some chunk has no owner any more: the newest whole state, or the initial one
     park = 7,        // nothing can be made of those who are left
@@ -49,20 +52,29 @@ struct Decision {
     std::int32_t steps = 0;  // that stay committed; with state_file they do not
     // --- not when parking ---
     RunShape shape{.workers = {}, .lanes = {1, 1}, .pipelines = {}};
+    std::vector<Lane> kept{};  // with redo: of the step under way, by the pipelines that have them
     schedule::Style style = schedule::Style::one_f_one_b;
     OwnershipMap owners{};
     std::vector<Move> moves{};  // by receiver, then chunk; none with state_file
     double move_s = 0;          // predicted
     double step_s = 0;          // predicted, of one in the new shape
+    double rest_s = 0;          // predicted, of what is left of the step under way
 };
 
 /// Bytes of parameters and moments that these moves carry.
 [[nodiscard]] std::int64_t bytes_of(const std::vector<Move>& moves, const LayerTable& table,
                                     const OwnershipMap& owners);
 
-/// A new shape for the members of the survey: of the fastest shapes the one for which the fewest
-/// bytes move, each chunk with its owners again, and the moves that it takes. Everything comes from
-/// those who have said that they have it, from several of them at once.
-[[nodiscard]] Decision decide(const Survey& survey, const Facts& facts);
+/// A shape for the members of the survey, each chunk with its owners again, and the moves that it
+/// takes. Everything comes from those who have said that they have it, from several of them at
+/// once. Either the shape is a new one, of the fastest the one for which the fewest bytes move, and
+/// the step under way is done again; or, where that ends earlier, what is left of the present one,
+/// and the step keeps what can be kept.
+[[nodiscard]] Decision decide(const Survey& survey, const Facts& facts, const InUse& in_use);
+
+/// Between two steps, when nobody is lost: the new shape, if the `steps` to come are shorter in it
+/// by more than it takes to get there.
+[[nodiscard]] std::optional<Decision> decide_between_steps(const Survey& survey, const Facts& facts,
+                                                           const InUse& in_use, std::int32_t steps);
 
 }  // namespace rhizome::recover

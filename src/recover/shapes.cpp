@@ -58,21 +58,26 @@ std::optional<Candidate> try_candidate(std::int32_t workers,
 
 }  // namespace
 
+double pipeline_seconds(const PipelineShape& pipeline, std::int32_t microbatches,
+                        const std::vector<plan::LayerLoad>& layers) {
+    if (microbatches == 0) return 0;
+    double all = 0;
+    std::map<WorkerId, double> by_worker;  // who may have several stages
+    for (const StageShape& stage : pipeline.stages) {
+        const double seconds = plan::stage_seconds(layers, stage.layers, {});
+        all += seconds;
+        by_worker[stage.worker] += seconds;
+    }
+    double bound = 0;
+    for (const auto& [worker, seconds] : by_worker) bound = std::max(bound, seconds);
+    return all + bound * (microbatches - 1);
+}
+
 double step_seconds(const RunShape& shape, const std::vector<plan::LayerLoad>& layers) {
     double slowest = 0;
-    for (std::size_t p = 0; p < shape.pipelines.size(); ++p) {
-        const PipelineShape& pipeline = shape.pipelines[p];
-        double all = 0;
-        std::map<WorkerId, double> by_worker;  // who may have several stages
-        for (const StageShape& stage : pipeline.stages) {
-            const double seconds = plan::stage_seconds(layers, stage.layers, {});
-            all += seconds;
-            by_worker[stage.worker] += seconds;
-        }
-        double bound = 0;
-        for (const auto& [worker, seconds] : by_worker) bound = std::max(bound, seconds);
-        const auto microbatches = pipeline.lanes.size() * shape.lanes.length();
-        slowest = std::max(slowest, all + bound * (microbatches - 1));
+    for (const PipelineShape& pipeline : shape.pipelines) {
+        const std::int32_t microbatches = pipeline.lanes.size() * shape.lanes.length();
+        slowest = std::max(slowest, pipeline_seconds(pipeline, microbatches, layers));
     }
     return slowest;
 }

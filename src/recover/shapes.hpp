@@ -33,6 +33,10 @@ struct Candidate {
 /// them. Depths of one shape differ by one at most; lanes go by speed.
 [[nodiscard]] std::vector<Candidate> candidates(std::int32_t workers, const Manner& manner);
 
+/// What it takes a pipeline to compute so many microbatches, by the same formula.
+[[nodiscard]] double pipeline_seconds(const PipelineShape& pipeline, std::int32_t microbatches,
+                                      const std::vector<plan::LayerLoad>& layers);
+
 /// Of one forward, one backward: the slowest stage for all microbatches but one, and one through
 /// all stages (Huang et al.: GPipe, NeurIPS 2019, section 2.3).
 [[nodiscard]] double step_seconds(const RunShape& shape,

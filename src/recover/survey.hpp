@@ -18,6 +18,10 @@ struct Report {
     std::int32_t steps = 0;     // that it knows to be committed
     std::vector<bool> owns{};   // by chunk: parameters and moments, whole, after these steps
     std::vector<bool> holds{};  // by layer: all of its parameters, after these steps
+    /// By lane: it has the sum of the lane's gradients in all layers that it computes, and the
+    /// losses if it makes them, of the step that is under way.
+    std::vector<bool> lanes{};
+    Epoch planned{0};  // in which it got the shape that it works in
     /// What its training loop has to say to the others; decisions do not look at it.
     std::vector<std::int32_t> notes{};
 
@@ -28,6 +32,7 @@ struct Report {
 struct ReportSize {
     std::size_t chunks;
     std::size_t layers;
+    std::size_t lanes;
     std::size_t notes;
 };
 

@@ -9,7 +9,36 @@ std::string name_of(const RunShape& shape, std::size_t worker) {
     return "worker " + std::to_string(shape.workers[worker].value());
 }
 
-Fault find_fault_of_inputs(const Schedule& schedule, const LayerTable& table,
+Fault find_fault_of_kept(const Schedule& schedule, Purpose purpose) {
+    const std::vector<Lane>& kept = schedule.kept;
+    if (!kept.empty() && purpose == Purpose::evaluation) return "an evaluation keeps no lanes";
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        if (kept[i].value() >= schedule.shape.lanes.lanes || (i > 0 && !(kept[i - 1] < kept[i]))) {
+            return "the lanes kept are not some of the step's, each once, ascending (" +
+                   std::to_string(kept[i].value()) + ")";
+        }
+    }
+    return std::nullopt;
+}
+
+/// Where all is there already.
+void take_kept(const RunShape& shape, const Demand& demand, Ledger& ledger) {
+    for (const PipelineDemand& pipeline : demand.pipelines) {
+        for (std::int32_t m = pipeline.first_microbatch; m < pipeline.last_microbatch; ++m) {
+            const Microbatch microbatch{m};
+            if (!demand.is_kept(microbatch)) continue;
+            const auto lane = static_cast<std::size_t>(shape.lanes.lane_of(microbatch).value() -
+                                                       pipeline.lanes.first);
+            for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
+                ledger.work[pipeline.work_of(s, microbatch)] =
+                    forward_done | input_done | weight_done;
+                ++ledger.lane_sizes[pipeline.stages[s].first_lane + lane];
+            }
+        }
+    }
+}
+
+Fault find_fault_of_inputs(const Schedule& schedule, Purpose purpose, const LayerTable& table,
                            const OwnershipMap& owners, Buffering buffering) {
     const RunShape& shape = schedule.shape;
     const LaneShape& lanes = shape.lanes;
@@ -21,6 +50,7 @@ Fault find_fault_of_inputs(const Schedule& schedule, const LayerTable& table,
         return fault;
     }
     if (auto fault = find_fault_of_owners(shape, table, owners)) return fault;
+    if (auto fault = find_fault_of_kept(schedule, purpose)) return fault;
     if (schedule.programs.size() != shape.workers.size()) {
         return "there are " + std::to_string(schedule.programs.size()) + " lists (for " +
                std::to_string(shape.workers.size()) + " workers)";
@@ -58,8 +88,10 @@ std::string where(const Schedule& schedule, std::size_t worker, std::size_t plac
 std::optional<std::string> find_fault(const Schedule& schedule, Purpose purpose,
                                       const LayerTable& table, const OwnershipMap& owners,
                                       Buffering buffering) {
-    if (auto fault = find_fault_of_inputs(schedule, table, owners, buffering)) return fault;
-    const Demand demand = demand_of(schedule.shape, table, owners, purpose);
+    if (auto fault = find_fault_of_inputs(schedule, purpose, table, owners, buffering)) {
+        return fault;
+    }
+    const Demand demand = demand_of(schedule, table, owners, purpose);
 
     Ledger ledger;
     std::size_t instructions = 0;
@@ -77,6 +109,7 @@ std::optional<std::string> find_fault(const Schedule& schedule, Purpose purpose,
     ledger.lane_sizes.resize(demand.lanes, 0);
     ledger.messages.resize(demand.messages);
     ledger.peers.resize(instructions, nowhere);
+    take_kept(schedule.shape, demand, ledger);
     for (std::size_t worker = 0; worker < schedule.programs.size(); ++worker) {
         if (auto fault = find_fault_of_worker(schedule, demand, worker, ledger)) {
             return fault;

@@ -21,7 +21,7 @@ struct Buffering {
 /// The first fault of a schedule, with the worker and the instruction where it shows, or nothing if
 ///   - each stage computes each microbatch of its pipeline's lanes exactly once in each direction,
 ///     on its own worker, with a forward before its backward and an input part before a weight
-///     part;
+///     part; but none of a lane that is kept, which only a training step may have;
 ///   - the weight gradients of a stage's lane are added in ascending microbatch order;
 ///   - every wire that crosses between workers is sent once after it was made and received once
 ///     before it is needed, and no other is;

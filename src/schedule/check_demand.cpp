@@ -137,6 +137,10 @@ void add_stages(const RunShape& shape, Demand& demand) {
                                        .first_owners = {}});
             demand.works += static_cast<std::size_t>(pipeline.last_microbatch) -
                             static_cast<std::size_t>(pipeline.first_microbatch);
+            for (const Lane lane : demand.kept) {
+                if (lane.value() < from.lanes.first || from.lanes.last <= lane.value()) continue;
+                demand.works_kept += static_cast<std::size_t>(demand.lane_length);
+            }
             demand.lanes += static_cast<std::size_t>(from.lanes.size());
         }
         demand.pipelines.push_back(std::move(pipeline));
@@ -202,10 +206,13 @@ Fault find_fault_of_owners(const RunShape& shape, const LayerTable& table,
     return std::nullopt;
 }
 
-Demand demand_of(const RunShape& shape, const LayerTable& table, const OwnershipMap& owners,
+Demand demand_of(const Schedule& schedule, const LayerTable& table, const OwnershipMap& owners,
                  Purpose purpose) {
+    const RunShape& shape = schedule.shape;
     Demand demand;
     demand.purpose = purpose;
+    demand.lane_length = shape.lanes.length();
+    demand.kept = schedule.kept;
     add_stages(shape, demand);
     std::vector<bool> has_parts(shape.workers.size(), false);
     for (const PipelineDemand& pipeline : demand.pipelines) {
@@ -236,8 +243,8 @@ Demand demand_of(const RunShape& shape, const LayerTable& table, const Ownership
 }
 
 std::size_t Demand::instructions_min() const {
-    return works + (first_parts - first_sum) + parts_senders.size() * (workers.size() - 1) +
-           parameters.size();
+    return works - works_kept + (first_parts - first_sum) +
+           parts_senders.size() * (workers.size() - 1) + parameters.size();
 }
 
 }  // namespace rhizome::schedule

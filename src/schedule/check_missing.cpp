@@ -54,6 +54,7 @@ class Missing {
             all_ && training_ && stage > 0 && stages[stage - 1].worker != worker_;
         for (std::int32_t m = pipeline.first_microbatch; m < pipeline.last_microbatch; ++m) {
             const Microbatch microbatch{m};
+            if (demand_.is_kept(microbatch)) continue;
             const std::size_t work = pipeline.work_of(stage, microbatch);
             const std::uint8_t done = ledger_.work[work];
             if (forward && (done & forward_done) == 0) return text_of(Kind::forward, stage, m);

@@ -3,6 +3,7 @@
 // walks each list once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -72,7 +73,10 @@ struct Demand {
     std::vector<WorkerDemand> workers;
     std::vector<std::size_t> parts_senders;  // by row
     std::vector<ParametersPath> parameters;  // ascending
+    std::int32_t lane_length = 1;            // microbatches
+    std::vector<Lane> kept;                  // lanes, ascending
     std::size_t works = 0;                   // microbatches of all stages
+    std::size_t works_kept = 0;              // of them
     std::size_t lanes = 0;                   // lanes of all stages
     // Messages are numbered: activations and gradients by what receives or sends them at the later
     // stage, then sums, parts by sender and receiver, parameters.
@@ -86,6 +90,10 @@ struct Demand {
     [[nodiscard]] std::size_t parts(std::size_t row, std::size_t to) const {
         return first_parts + row * workers.size() + to;
     }
+    /// Is nothing computed for it?
+    [[nodiscard]] bool is_kept(Microbatch microbatch) const {
+        return std::binary_search(kept.begin(), kept.end(), Lane{microbatch.value() / lane_length});
+    }
     /// No right schedule is shorter.
     [[nodiscard]] std::size_t instructions_min() const;
 };
@@ -95,7 +103,7 @@ struct Demand {
                                          const OwnershipMap& owners);
 
 /// Of faultless arguments.
-[[nodiscard]] Demand demand_of(const RunShape& shape, const LayerTable& table,
+[[nodiscard]] Demand demand_of(const Schedule& schedule, const LayerTable& table,
                                const OwnershipMap& owners, Purpose purpose);
 
 /// The instructions at both ends of a message, numbered over all lists.

@@ -14,19 +14,20 @@ constexpr std::array<std::pair<Style, std::string_view>, 6> names{
      {Style::zero_bubble_h2, "zb-h2"},
      {Style::evaluation, "evaluation"}}};
 
-/// One worker's list under construction, with microbatches counted from the pipeline's first.
+/// One worker's list under construction, with the pipeline's microbatches counted from 0.
 class Program {
   public:
-    explicit Program(std::int32_t first_microbatch) : first_{first_microbatch} {}
+    explicit Program(const std::vector<Microbatch>& microbatches) : microbatches_{microbatches} {}
 
     void add(Kind kind, std::int32_t stage, std::int32_t microbatch) {
-        instructions_.push_back(
-            {.kind = kind, .stage = StageId{stage}, .microbatch = Microbatch{first_ + microbatch}});
+        instructions_.push_back({.kind = kind,
+                                 .stage = StageId{stage},
+                                 .microbatch = microbatches_[Microbatch{microbatch}.index()]});
     }
     [[nodiscard]] std::vector<Instruction> take() { return std::move(instructions_); }
 
   private:
-    std::int32_t first_;
+    const std::vector<Microbatch>& microbatches_;  // ascending
     std::vector<Instruction> instructions_;
 };
 
@@ -157,10 +158,11 @@ bool dealt_in_turn(const PipelineShape& pipeline) {
 }
 
 std::vector<Instruction> program_of(Style style, const PipelineShape& pipeline, std::int32_t worker,
-                                    std::int32_t first_microbatch, std::int32_t microbatches) {
+                                    const std::vector<Microbatch>& of_pipeline) {
     const auto stages = static_cast<std::int32_t>(pipeline.stages.size());
     const auto workers = static_cast<std::int32_t>(workers_of(pipeline).size());
-    Program program{first_microbatch};
+    const auto microbatches = static_cast<std::int32_t>(of_pipeline.size());
+    Program program{of_pipeline};
     switch (style) {
         case Style::gpipe:
             gpipe(program, worker, microbatches);
@@ -219,18 +221,21 @@ std::optional<std::string> find_misfit(Style style, const RunShape& shape) {
     return std::nullopt;
 }
 
-Schedule generate(Style style, const RunShape& shape) {
+Schedule generate(Style style, const RunShape& shape, const std::vector<Lane>& kept) {
     ENSURE(!find_misfit(style, shape));
-    Schedule schedule{.shape = shape, .programs = {}};
+    Schedule schedule{.shape = shape, .programs = {}, .kept = kept};
     schedule.programs.resize(shape.workers.size());
     for (std::size_t p = 0; p < shape.pipelines.size(); ++p) {
         const PipelineId id{static_cast<std::int32_t>(p)};
-        const std::int32_t first = shape.first_microbatch(id);
+        std::vector<Microbatch> microbatches;
+        for (std::int32_t m = shape.first_microbatch(id); m < shape.last_microbatch(id); ++m) {
+            const Lane lane = shape.lanes.lane_of(Microbatch{m});
+            if (!std::binary_search(kept.begin(), kept.end(), lane)) microbatches.emplace_back(m);
+        }
         const auto workers = workers_of(shape.pipelines[p]);
         for (std::size_t w = 0; w < workers.size(); ++w) {
             schedule.programs[shape.place_of(workers[w])] =
-                program_of(style, shape.pipelines[p], static_cast<std::int32_t>(w), first,
-                           shape.last_microbatch(id) - first);
+                program_of(style, shape.pipelines[p], static_cast<std::int32_t>(w), microbatches);
         }
     }
     return schedule;

@@ -71,8 +71,9 @@ enum class Style : std::uint8_t {
 /// the others one stage per worker. evaluation takes either.
 [[nodiscard]] std::optional<std::string> find_misfit(Style style, const RunShape& shape);
 
-/// Computation only. The style must fit.
-[[nodiscard]] Schedule generate(Style style, const RunShape& shape);
+/// Computation only, of all lanes but those kept. The style must fit.
+[[nodiscard]] Schedule generate(Style style, const RunShape& shape,
+                                const std::vector<Lane>& kept = {});
 
 /// Puts a recompute before every backward (or input part).
 [[nodiscard]] Schedule with_recomputation(const Schedule& schedule);

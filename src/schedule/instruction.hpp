@@ -55,6 +55,9 @@ struct Instruction {
 struct Schedule {
     RunShape shape;
     std::vector<std::vector<Instruction>> programs;
+    /// Lanes whose sums and losses their pipelines have from before, ascending: nothing is computed
+    /// for them, and at the end of the step they count like all others.
+    std::vector<Lane> kept{};
     friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 

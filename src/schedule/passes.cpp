@@ -71,7 +71,7 @@ Costs without_vanishing(Costs costs) {
 }  // namespace
 
 Schedule with_recomputation(const Schedule& schedule) {
-    Schedule result{.shape = schedule.shape, .programs = {}};
+    Schedule result{.shape = schedule.shape, .programs = {}, .kept = schedule.kept};
     for (const auto& program : schedule.programs) {
         auto& longer = result.programs.emplace_back();
         for (const Instruction& each : program) {
@@ -104,7 +104,7 @@ Schedule with_wires(const Schedule& schedule, const Costs& costs) {
     std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
         return std::tie(a.time_s, a.computes) < std::tie(b.time_s, b.computes);
     });
-    Schedule result{.shape = schedule.shape, .programs = {}};
+    Schedule result{.shape = schedule.shape, .programs = {}, .kept = schedule.kept};
     result.programs.resize(schedule.programs.size());
     std::vector<const PipelineShape*> pipelines;  // by worker; null for spares, who compute nothing
     for (const WorkerId worker : schedule.shape.workers) {

@@ -3,6 +3,7 @@
 //   rhizome schedule 1
 //   microbatches 4 lanes 2
 //   workers 0 1
+//   kept 1                                # lanes for which nothing is computed; the line may lack
 //   pipeline lanes 0-1 : 0@0-2 1@3-5      # its stages in order: worker@first layer-last layer
 //   worker 0 : F0:0 SA0:0>1 F0:1 SA0:1>1  # a line per worker, in the order of the line `workers`
 //   worker 1 : RA1:0<0 F1:0 B1:0 SG1:0>0 SS1:0-1>0 C
@@ -180,6 +181,11 @@ class Parser {
                           .programs = {}};
         bool more = lines_.next_line();
         std::string_view word = lines_.next_word();
+        if (more && word == "kept") {
+            schedule.kept = numbers<Lane>();
+            more = lines_.next_line();
+            word = lines_.next_word();
+        }
         for (; more && word == "pipeline"; word = lines_.next_word()) {
             schedule.shape.pipelines.push_back(pipeline());
             more = lines_.next_line();
@@ -247,11 +253,17 @@ class Parser {
 
     std::vector<WorkerId> workers() {
         expect_line("workers");
-        std::vector<WorkerId> workers;
+        return numbers<WorkerId>();
+    }
+
+    /// To the end of the line.
+    template <class Id>
+    std::vector<Id> numbers() {
+        std::vector<Id> ids;
         for (auto word = lines_.next_word(); !word.empty(); word = lines_.next_word()) {
-            workers.emplace_back(natural(word));
+            ids.emplace_back(natural(word));
         }
-        return workers;
+        return ids;
     }
 
     PipelineShape pipeline() {
@@ -309,6 +321,11 @@ std::string to_text(const Schedule& schedule) {
                        std::to_string(shape.lanes.lanes) + "\nworkers";
     for (const WorkerId worker : shape.workers) text += " " + std::to_string(worker.value());
     text += "\n";
+    if (!schedule.kept.empty()) {
+        text += "kept";
+        for (const Lane lane : schedule.kept) text += " " + std::to_string(lane.value());
+        text += "\n";
+    }
     for (const PipelineShape& pipeline : shape.pipelines) {
         text += "pipeline lanes " + to_text(pipeline.lanes.first, pipeline.lanes.last) + " :";
         for (const StageShape& stage : pipeline.stages) {

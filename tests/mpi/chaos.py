@@ -145,7 +145,7 @@ class Run:
         """From each kill to the end of the repair that names its victim."""
         fired = self.fired()
         return [(each["time_us"] - max(fired[rank] for rank in each["lost"])) / 1e3
-                for each in self.repairs if all(rank in fired for rank in each["lost"])]
+                for each in self.repairs if each["lost"] and all(rank in fired for rank in each["lost"])]
 
 
 class Table:
@@ -160,19 +160,19 @@ class Table:
             print(f"FAILED {name}: {run.keys}: " + "\n".join(run.faults), flush=True)
 
     def show(self):
-        print(f"\n{'':34} {'runs':>5} {'losses':>6} {'rung 3':>6} {'rung 6':>6} {'again':>6} {'starts':>6}"
+        print(f"\n{'':34} {'runs':>5} {'losses':>6} {'rung 2':>6} {'rung 3':>6} {'rung 6':>6} {'again':>6} {'starts':>6}"
               f" {'p50 ms':>7} {'p90 ms':>7} {'p99 ms':>7}")
         everything = [run for runs in self.rows.values() for run in runs]
         for name, runs in [*self.rows.items(), ("all", everything)]:
             repairs = [each for run in runs for each in run.repairs]
             lost = sum(len(each["lost"]) for each in repairs)
-            rungs = [sum(each["rung"] == rung for each in repairs) for rung in (3, 6)]
+            rungs = [sum(each["rung"] == rung for each in repairs) for rung in (2, 3, 6)]
             again = sum(each["attempts"] - 1 for each in repairs)
             starts = sum(len(run.metrics("start")) for run in runs) - len(runs)
             times = sorted(time for run in runs for time in run.latencies_ms())
             quantiles = [statistics.quantiles(times, n=100, method="inclusive")[q - 1] if len(times) > 1 else
                          (times or [float("nan")])[0] for q in (50, 90, 99)]
-            print(f"{name:34} {len(runs):5} {lost:6} {rungs[0]:6} {rungs[1]:6} {again:6} {starts:6} " +
+            print(f"{name:34} {len(runs):5} {lost:6} " + " ".join(f"{count:6}" for count in rungs) + f" {again:6} {starts:6} " +
                   " ".join(f"{value:7.1f}" for value in quantiles))
         print(f"{len(everything) - len(self.bad)} of {len(everything)} came to the end of a calm run")
         return 1 if self.bad else 0

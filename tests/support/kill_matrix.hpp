@@ -60,6 +60,7 @@ struct KillTally {
     int deaths = 0;
     int nobody_left = 0;
     std::map<recover::Rung, int> repairs;
+    int new_shapes = 0;  // between steps
     int further_attempts = 0;
 
     [[nodiscard]] std::string text() const {
@@ -68,7 +69,8 @@ struct KillTally {
         for (const auto& [rung, count] : repairs) {
             out << ", " << count << " repairs by rung " << recover::name_of(rung);
         }
-        out << ", " << further_attempts << " further attempts, nobody left in " << nobody_left;
+        out << ", " << new_shapes << " new shapes between steps, " << further_attempts
+            << " further attempts, nobody left in " << nobody_left;
         return out.str();
     }
 };
@@ -218,6 +220,10 @@ class Matrix {
             EXPECT_EQ(end.chunks, calm_.chunks);
         }
         for (const engine::RepairRecord& repair : end.repairs) {
+            if (repair.between_steps()) {
+                ++tally_.new_shapes;
+                continue;
+            }
             ++tally_.repairs[repair.rung];
             tally_.further_attempts += repair.attempts - 1;
         }

@@ -33,6 +33,24 @@ inline void expect_right(schedule::Style style, const RunShape& shape, std::int3
         with_step_end(with_wires(with_recomputation(generate(style, shape)), costs), table, owners);
     EXPECT_EQ(find_fault(again, purpose, table, owners, {.messages_max = 0}), std::nullopt);
     EXPECT_TRUE(dry_run(again, costs, {&table, &owners}).has_value());
+    // The rest of a step: every second lane, and everything, is there from before.
+    for (const std::int32_t distance : {2, 1}) {
+        std::vector<Lane> kept;
+        for (std::int32_t l = distance - 1; l < shape.lanes.lanes; l += distance) {
+            kept.emplace_back(l);
+        }
+        const Schedule rest =
+            with_step_end(with_wires(generate(style, shape, kept), costs), table, owners);
+        EXPECT_EQ(find_fault(rest, purpose, table, owners, {.messages_max = 0}), std::nullopt);
+        EXPECT_TRUE(dry_run(rest, costs, {&table, &owners}).has_value());
+        if (kept.empty()) continue;
+        Schedule unkept = rest;
+        unkept.kept.clear();
+        EXPECT_NE(find_fault(unkept, purpose, table, owners, {}), std::nullopt);
+        Schedule whole = schedule;
+        whole.kept = kept;
+        EXPECT_NE(find_fault(whole, purpose, table, owners, {}), std::nullopt);
+    }
 }
 
 /// One pipeline of every depth and number of microbatches, with every number of lanes, or with one

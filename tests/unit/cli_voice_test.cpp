@@ -125,6 +125,22 @@ TEST_F(VoiceTest, TheTableHasTheWholeRun) {
     EXPECT_THAT(said(), HasSubstr("weights            abc\n"));
 }
 
+TEST_F(VoiceTest, ANewShapeBetweenStepsIsNoLoss) {
+    Voice first = make(Speaks::yes);
+    for (const std::int32_t number : {0, 1, 2}) first.on_step(step(number));
+    engine::RepairRecord record = repair();
+    record.lost.clear();
+    record.noticed = CommStatus::ok;
+    record.reason = "3 pipelines of 2 workers";
+    first.on_repair(record);
+    EXPECT_EQ(events().back(), "replan");
+    EXPECT_THAT(said(),
+                HasSubstr("step  3/10  new shape, rung 3 re-plan (3 pipelines of 2 workers): on "));
+    clock_.advance(std::chrono::seconds{2});
+    first.table({});
+    EXPECT_THAT(said(), Not(HasSubstr("workers lost")));
+}
+
 TEST_F(VoiceTest, ACalmRunHasNoRowsOfLosses) {
     Voice first = make(Speaks::yes);
     first.on_step(step(0));

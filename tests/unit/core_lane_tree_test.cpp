@@ -126,6 +126,29 @@ TEST(LaneTree, KnowsTheParentOfEveryNode) {
     }
 }
 
+TEST(CommonLanes, AreThoseOfAllInSubtreesThatNobodyHasAddedToMore) {
+    using Sets = std::vector<std::vector<bool>>;
+    const auto common = [](const Sets& sets) {
+        std::string text;
+        for (const bool lane : common_lanes(sets)) text += lane ? '1' : '0';
+        return text;
+    };
+    const std::vector<bool> all(8, true);
+    const std::vector<bool> none(8, false);
+    EXPECT_EQ(common({all, all}), "11111111");
+    EXPECT_EQ(common({all, none}), "00000000");
+    // (0 1) is one sum on the second, of which the first has a half.
+    EXPECT_EQ(common({{1, 0, 0, 0, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 0, 0, 0}}), "00000000");
+    // Lanes 1 and 2 have no parent in common, so they stay apart.
+    EXPECT_EQ(common({{0, 1, 0, 0, 0, 0, 0, 0}, {0, 1, 1, 0, 0, 0, 0, 0}}), "01000000");
+    // What goes for the second takes a subtree of the first with it, and that one of the third.
+    EXPECT_EQ(common({{1, 1, 1, 1, 0, 0, 1, 0}, {1, 1, 1, 0, 0, 0, 1, 0}, all}), "00000000");
+    EXPECT_EQ(common({{1, 1, 1, 1, 0, 0, 1, 0}, {1, 1, 1, 1, 1, 1, 1, 0}}), "11110010");
+    // Five lanes: ((0 1)(2 3)) 4.
+    EXPECT_EQ(common({{1, 1, 1, 1, 0}, {1, 1, 1, 1, 1}}), "00000");
+    EXPECT_EQ(common({{1, 1, 0, 0, 1}, {1, 1, 1, 0, 1}}), "11001");
+}
+
 TEST(LaneTreeDeathTest, RefusesWhatIsNoSubtreeOrHasNoParent) {
     EXPECT_EXIT((void)parent_of(8, {0, 8}), ExitedWithCode(1), "broken promise");
     EXPECT_EXIT((void)parent_of(8, {1, 3}), ExitedWithCode(1), "broken promise");

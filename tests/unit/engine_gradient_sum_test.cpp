@@ -135,5 +135,39 @@ TEST(GradientSum, IsCompleteOnlyWithTheLastMicrobatch) {
     EXPECT_TRUE(summing.complete());
 }
 
+TEST(GradientSum, GoesOnWithTheLanesOfAnother) {
+    for (std::int32_t lanes = 2; lanes <= 9; ++lanes) {
+        const LaneShape shape{2 * lanes, lanes};
+        const auto numbers = awkward_numbers(shape.microbatches, 50 + lanes);
+        for (unsigned kept = 0; kept < 1U << lanes; ++kept) {
+            Summing before{shape};
+            const auto add_lane = [&](Summing& to, std::int32_t lane, std::int32_t microbatches) {
+                for (std::int32_t i = 0; i < microbatches; ++i) {
+                    const Microbatch m{2 * lane + i};
+                    to.add(m, numbers[m.index()]);
+                }
+            };
+            std::vector<Lane> kept_lanes;
+            for (std::int32_t lane = lanes; lane-- > 0;) {
+                const bool whole = (kept >> lane & 1) != 0;
+                add_lane(before, lane, whole ? 2 : 1);
+                if (whole) kept_lanes.insert(kept_lanes.begin(), Lane{lane});
+            }
+            std::vector<bool> done(static_cast<std::size_t>(lanes));
+            for (const Lane lane : kept_lanes) done[lane.index()] = true;
+            EXPECT_EQ(before.sum().done(), done);
+            before.sum().keep_complete();
+            EXPECT_EQ(before.sum().done(), done);
+
+            Summing after{shape};
+            after.sum().take(before.sum(), kept_lanes);
+            for (std::int32_t lane = 0; lane < lanes; ++lane) {
+                if ((kept >> lane & 1) == 0) add_lane(after, lane, 2);
+            }
+            EXPECT_EQ(after.total(), defined_sum(numbers, shape)) << lanes << " lanes, " << kept;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace rhizome::tests

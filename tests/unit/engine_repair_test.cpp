@@ -58,6 +58,7 @@ struct Tally {
     int alone = 0;         // one survivor
     int with_digests = 0;  // of all chunks
     std::map<recover::Rung, int> rungs;
+    int new_shapes = 0;                       // between steps
     std::map<std::int32_t, int> after_steps;  // repairs
     int attempts = 0;                         // beyond the first of a repair
 };
@@ -89,10 +90,14 @@ bool expect_calm_end(const Trial& trial, Tally& tally) {
             EXPECT_EQ(end.chunks, calm().chunks);
         }
         for (const engine::RepairRecord& repair : end.repairs) {
+            EXPECT_EQ(repair.lost.empty(), repair.between_steps());
+            if (repair.between_steps()) {
+                ++tally.new_shapes;
+                continue;
+            }
             ++tally.rungs[repair.rung];
             ++tally.after_steps[repair.steps];
             tally.attempts += repair.attempts - 1;
-            EXPECT_FALSE(repair.lost.empty());
         }
     }
     EXPECT_LE(with_digests, 1);  // none if the first member died after the last agreement
@@ -128,7 +133,11 @@ TEST_P(Repairs, OfOneLossAtAnyPointLeadToTheEndOfACalmRun) {
         }
     }
     EXPECT_EQ(tally.killed, tally.trials);
-    if (each.arrangement.owners > 1) {
+    const std::size_t pipelines = each.arrangement.depths.size();
+    const bool survives = each.arrangement.owners > 1;
+    EXPECT_EQ(tally.rungs.count(recover::Rung::redo) > 0, survives && pipelines > 1);
+    EXPECT_EQ(tally.new_shapes > 0, survives && pipelines == 2);
+    if (survives) {
         EXPECT_EQ(tally.rungs.count(recover::Rung::state_file), 0U);
         for (std::int32_t step = 0; step < length.steps; ++step) {
             EXPECT_GT(tally.after_steps[step], 0) << step;
@@ -164,6 +173,52 @@ TEST_P(Repairs, OfManyLossesLeadToTheEndOfACalmRun) {
     EXPECT_GT(tally.alone, 0);
     if (each.workers > 2) {
         EXPECT_GT(tally.attempts, 0);
+    }
+}
+
+// --- rung 2 ---
+
+TEST(Redo, ComputesOnlyTheLanesThatAreMissing) {
+    const Arrangement arrangement{.depths = {2, 2}};
+    const SmallOptions options = lively();
+    const model::Network network = network_of(options);
+    const MemoryText text = small_text();
+    const Subject subject{network, text, options.rows, options.lanes};
+    const std::int32_t all = options.lanes.microbatches;
+    std::vector<SurvivorEnd> ends(4);
+    std::vector<std::vector<std::int32_t>> forwards(4);  // by worker: of every attempt at a step
+    const auto outcomes =
+        world::run_fake_world({.workers = 4, .seed = 1}, [&](world::World& world) {
+            const WorkerId self = world.self();
+            auto& mine = forwards[self.index()];
+            ends[self.index()] = run_survivor(
+                world, subject, arrangement, length, patience, [&](const engine::Point& point) {
+                    const bool sums = point.kind == schedule::Kind::receive_sum;
+                    if (self == WorkerId{3} && point.step == 1 && sums) world::die_in(world);
+                    if (point.phase == engine::Phase::step) {
+                        if (point.index == 0 && point.kind == schedule::Kind::forward) {
+                            mine.push_back(0);
+                        }
+                        if (point.kind == schedule::Kind::forward) ++mine.back();
+                    }
+                });
+        });
+    EXPECT_EQ(outcomes[3].end, world::FakeEnd::killed);
+    for (std::size_t w = 0; w < 2; ++w) {
+        SCOPED_TRACE("worker " + std::to_string(w));
+        ASSERT_FALSE(ends[w].repairs.empty());
+        const engine::RepairRecord& repair = ends[w].repairs.front();
+        EXPECT_EQ(repair.rung, recover::Rung::redo);
+        EXPECT_EQ(repair.steps, 1);
+        ASSERT_GT(repair.lanes_kept, 0);
+        // Step 0, the step that breaks off, and its rest.
+        ASSERT_GE(forwards[w].size(), 3U);
+        EXPECT_EQ(forwards[w][2], all - repair.lanes_kept * options.lanes.length());
+        EXPECT_EQ(ends[w].trace.losses, calm().trace.losses);
+        // Two workers of the broken pipeline computed nothing in it; then all three do.
+        ASSERT_EQ(ends[w].repairs.size(), 2U);
+        EXPECT_TRUE(ends[w].repairs.back().between_steps());
+        EXPECT_EQ(ends[w].repairs.back().steps, 2);
     }
 }
 
@@ -222,8 +277,8 @@ TEST(RecoveryDrawing, HasTheWayByAStateFile) {
 }
 
 TEST(RecoveryDrawing, NamesEveryRung) {
-    for (const auto rung :
-         {recover::Rung::replan, recover::Rung::state_file, recover::Rung::park}) {
+    for (const auto rung : {recover::Rung::redo, recover::Rung::replan, recover::Rung::state_file,
+                            recover::Rung::park}) {
         EXPECT_NE(drawing().find(recover::name_of(rung) + " "), std::string::npos);
     }
 }
@@ -246,6 +301,7 @@ TEST(KillMatrix, HoldsInASampleOfRunsThatSave) {
     matrix.triples(12, 3);
     std::printf("%s\n", matrix.tally().text().c_str());
     EXPECT_GT(matrix.tally().deaths, 100);
+    EXPECT_GT(matrix.tally().new_shapes, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(

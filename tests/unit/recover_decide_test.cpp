@@ -47,15 +47,24 @@ struct Team {
         owners = plan::assign_owners(table, shape, domains, facts.redundancy);
     }
 
-    [[nodiscard]] Report report(WorkerId worker) const {
+    [[nodiscard]] InUse in_use() const {
+        return {.shape = shape, .style = schedule::Style::one_f_one_b};
+    }
+
+    /// In a step of which its pipeline has done some lanes.
+    [[nodiscard]] Report report(WorkerId worker, const std::set<std::int32_t>& done) const {
         Report report{.worker = worker, .steps = 3};
         for (const OwnedChunk& each : owners.chunks) {
             report.owns.push_back(each.is_owned_by(worker));
         }
         report.holds.resize(layers);
+        report.lanes.resize(4);
         for (const PipelineShape& pipeline : shape.pipelines) {
             for (const StageShape& stage : pipeline.stages) {
                 if (stage.worker != worker) continue;
+                for (std::int32_t lane = pipeline.lanes.first; lane < pipeline.lanes.last; ++lane) {
+                    report.lanes[static_cast<std::size_t>(lane)] = done.contains(lane);
+                }
                 for (std::int32_t l = stage.layers.first; l < stage.layers.last; ++l) {
                     report.holds[static_cast<std::size_t>(l)] = true;
                 }
@@ -64,10 +73,11 @@ struct Team {
         return report;
     }
 
-    [[nodiscard]] Survey without(const std::set<std::int32_t>& lost) const {
+    [[nodiscard]] Survey without(const std::set<std::int32_t>& lost,
+                                 const std::set<std::int32_t>& done = {}) const {
         Survey survey;
         for (const WorkerId worker : shape.workers) {
-            if (!lost.contains(worker.value())) survey.reports.push_back(report(worker));
+            if (!lost.contains(worker.value())) survey.reports.push_back(report(worker, done));
         }
         return survey;
     }
@@ -101,6 +111,7 @@ bool computes(const RunShape& shape, WorkerId worker, const LayerTable& table, C
 /// Everybody has what it needs after the moves, from somebody who has it; nothing moves twice.
 void expect_complete(const Decision& decision, const Survey& survey, const Team& team) {
     EXPECT_EQ(find_fault(decision.shape, layers), std::nullopt);
+    EXPECT_EQ(decision.kept.empty(), decision.rung != Rung::redo);
     ASSERT_EQ(decision.owners.chunks.size(), team.owners.chunks.size());
     std::map<WorkerId, const Report*> reports;
     for (const Report& report : survey.reports) reports[report.worker] = &report;
@@ -159,7 +170,7 @@ TEST(Decide, GivesEverybodyWhatItNeedsAfterAnyLosses) {
                         return gone.contains(owner.value());
                     });
                 });
-            const Decision decision = decide(survey, team.facts);
+            const Decision decision = decide(survey, team.facts, team.in_use());
             EXPECT_EQ(decision.rung, orphans ? Rung::state_file : Rung::replan);
             if (orphans) {
                 ++files;
@@ -179,9 +190,9 @@ TEST(Decide, GivesEverybodyWhatItNeedsAfterAnyLosses) {
 TEST(Decide, DoesNotTrustParametersThatMayBeOld) {
     const Team team{4};
     Survey survey = team.without({3});
-    const Decision before = decide(survey, team.facts);
+    const Decision before = decide(survey, team.facts, team.in_use());
     for (Report& report : survey.reports) report.holds.assign(layers, false);
-    const Decision after = decide(survey, team.facts);
+    const Decision after = decide(survey, team.facts, team.in_use());
     expect_complete(after, survey, team);
     EXPECT_GT(bytes_of(after.moves, team.table, after.owners),
               bytes_of(before.moves, team.table, before.owners));
@@ -198,7 +209,7 @@ TEST(Decide, MovesNothingThatIsInPlace) {
     team.owners = plan::assign_owners(
         team.table, team.shape,
         {plan::FailureDomain{0}, plan::FailureDomain{1}, plan::FailureDomain{2}}, 3);
-    const Decision decision = decide(team.without({1}), team.facts);
+    const Decision decision = decide(team.without({1}), team.facts, team.in_use());
     EXPECT_EQ(decision.rung, Rung::replan);
     EXPECT_TRUE(decision.moves.empty());
     EXPECT_EQ(decision.move_s, 0);
@@ -206,7 +217,7 @@ TEST(Decide, MovesNothingThatIsInPlace) {
 
 TEST(Decide, TakesFromSeveralAtOnce) {
     const Team team{6};
-    const Decision decision = decide(team.without({5}), team.facts);
+    const Decision decision = decide(team.without({5}), team.facts, team.in_use());
     std::set<WorkerId> sources;
     for (const Move& move : decision.moves) sources.insert(move.from);
     EXPECT_GT(sources.size(), 1U);
@@ -215,22 +226,22 @@ TEST(Decide, TakesFromSeveralAtOnce) {
 
 TEST(Decide, SaysWhy) {
     const Team team{4};
-    EXPECT_THAT(decide(team.without({0}), team.facts).reason,
+    EXPECT_THAT(decide(team.without({0}), team.facts, team.in_use()).reason,
                 testing::HasSubstr("every chunk has an owner left; 1 pipeline of 3 workers"));
     Team lonely{4};
     lonely.owners = plan::assign_owners(lonely.table, lonely.shape,
                                         {plan::FailureDomain{0}, plan::FailureDomain{1},
                                          plan::FailureDomain{2}, plan::FailureDomain{3}},
                                         1);
-    EXPECT_THAT(decide(lonely.without({0}), lonely.facts).reason,
+    EXPECT_THAT(decide(lonely.without({0}), lonely.facts, lonely.in_use()).reason,
                 testing::HasSubstr("nobody is left who owns layer."));
     EXPECT_EQ(name_of(Rung::replan), "3 re-plan");
 }
 
 TEST(Decide, IsTheSameForAllWhoHaveTheSameSurvey) {
     const Team team{5};
-    const Decision one = decide(team.without({2}), team.facts);
-    const Decision other = decide(team.without({2}), team.facts);
+    const Decision one = decide(team.without({2}), team.facts, team.in_use());
+    const Decision other = decide(team.without({2}), team.facts, team.in_use());
     EXPECT_EQ(one.shape, other.shape);
     EXPECT_EQ(one.owners, other.owners);
     EXPECT_EQ(one.moves, other.moves);
@@ -244,10 +255,110 @@ TEST(Decide, CountsThoseWithoutStateForNothing) {
     survey.reports[1].steps = 0;
     survey.reports[1].owns.assign(team.owners.chunks.size(), false);
     survey.reports[1].holds.assign(layers, false);
-    const Decision decision = decide(survey, team.facts);
+    const Decision decision = decide(survey, team.facts, team.in_use());
     EXPECT_EQ(decision.rung, Rung::replan);
     EXPECT_EQ(decision.steps, 3);
     expect_complete(decision, survey, team);
+}
+
+std::vector<Lane> lanes_of(std::initializer_list<std::int32_t> numbers) {
+    std::vector<Lane> lanes;
+    for (const std::int32_t number : numbers) lanes.emplace_back(number);
+    return lanes;
+}
+
+/// Pipelines of workers 0 and 1, 2 and 3, 4 and 5, with lanes 0 and 1, 2, 3.
+Team three_pipelines() {
+    Team team{6};
+    EXPECT_EQ(team.shape.pipelines.size(), 3U);
+    EXPECT_EQ(team.shape.pipelines[0].lanes, (LaneRange{0, 2}));
+    return team;
+}
+
+TEST(Redo, KeepsWhatPipelinesThatLostNobodyHaveDone) {
+    const Team team = three_pipelines();
+    const Survey survey = team.without({2}, {0, 2, 3});
+    const Decision decision = decide(survey, team.facts, team.in_use());
+    ASSERT_EQ(decision.rung, Rung::redo);
+    EXPECT_EQ(decision.kept, lanes_of({0, 3}));
+    // Lane 1 is still the first one's to do, lane 2 goes to the one that has nothing left.
+    ASSERT_EQ(decision.shape.pipelines.size(), 2U);
+    EXPECT_EQ(decision.shape.pipelines[0].stages, team.shape.pipelines[0].stages);
+    EXPECT_EQ(decision.shape.pipelines[0].lanes, (LaneRange{0, 2}));
+    EXPECT_EQ(decision.shape.pipelines[1].stages, team.shape.pipelines[2].stages);
+    EXPECT_EQ(decision.shape.pipelines[1].lanes, (LaneRange{2, 4}));
+    EXPECT_LT(decision.rest_s, decision.step_s);
+    EXPECT_THAT(decision.reason,
+                testing::HasSubstr("2 of 4 lanes kept, the others by 2 pipelines"));
+    expect_complete(decision, survey, team);
+}
+
+TEST(Redo, KeepsNoLaneThatAStageHasNotDone) {
+    const Team team = three_pipelines();
+    Survey survey = team.without({2}, {0, 1, 3});
+    survey.reports[0].lanes[1] = false;
+    // Worker 1 has added lane 1 to lane 0 already, so lane 0 alone is to be had nowhere.
+    EXPECT_EQ(decide(survey, team.facts, team.in_use()).kept, lanes_of({3}));
+    survey.reports[1].lanes[1] = false;
+    EXPECT_EQ(decide(survey, team.facts, team.in_use()).kept, lanes_of({0, 3}));
+}
+
+TEST(Redo, IsNotForThoseWhoWorkInDifferentShapes) {
+    const Team team = three_pipelines();
+    Survey survey = team.without({2}, {0, 1, 3});
+    survey.reports[1].planned = Epoch{4};
+    EXPECT_EQ(decide(survey, team.facts, team.in_use()).rung, Rung::replan);
+}
+
+TEST(Redo, IsNotForAStepThatANewShapeDoesSooner) {
+    const Team team = three_pipelines();
+    // Of six workers four are left, three of them in broken pipelines.
+    const Survey survey = team.without({1, 3}, {3});
+    const Decision decision = decide(survey, team.facts, team.in_use());
+    EXPECT_EQ(decision.rung, Rung::replan);
+    EXPECT_EQ(decision.rest_s, decision.step_s);
+    expect_complete(decision, survey, team);
+}
+
+TEST(Redo, GivesEverybodyWhatItNeedsWhateverIsDone) {
+    int redone = 0;
+    const Team team = three_pipelines();
+    for (std::int32_t lost = 0; lost < 6; ++lost) {
+        for (unsigned lanes = 0; lanes < 16; ++lanes) {
+            std::set<std::int32_t> done;
+            for (std::int32_t lane = 0; lane < 4; ++lane) {
+                if ((lanes >> lane & 1) != 0) done.insert(lane);
+            }
+            const Survey survey = team.without({lost}, done);
+            const Decision decision = decide(survey, team.facts, team.in_use());
+            redone += decision.rung == Rung::redo ? 1 : 0;
+            for (const Lane lane : decision.kept) EXPECT_TRUE(done.contains(lane.value()));
+            expect_complete(decision, survey, team);
+        }
+    }
+    EXPECT_GT(redone, 50);
+}
+
+TEST(BetweenSteps, ABetterShapeIsTakenIfItPays) {
+    Team team = three_pipelines();
+    const Decision rest = decide(team.without({2}, {0, 1, 3}), team.facts, team.in_use());
+    ASSERT_EQ(rest.rung, Rung::redo);
+    // Two pipelines of two workers and a spare, where a third stage would be of use.
+    team.shape = rest.shape;
+    team.owners = rest.owners;
+    const Survey survey = team.without({});
+    const auto better = decide_between_steps(survey, team.facts, team.in_use(), 1000);
+    ASSERT_TRUE(better.has_value());
+    EXPECT_EQ(better->rung, Rung::replan);
+    EXPECT_LT(better->step_s, rest.step_s);
+    EXPECT_THAT(better->reason, testing::HasSubstr("% of the time that it takes now"));
+    expect_complete(*better, survey, team);
+
+    EXPECT_FALSE(decide_between_steps(survey, team.facts, team.in_use(), 0).has_value());
+    team.shape = better->shape;
+    team.owners = better->owners;
+    EXPECT_FALSE(
+        decide_between_steps(team.without({}), team.facts, team.in_use(), 1000).has_value());
 }
 
 }  // namespace

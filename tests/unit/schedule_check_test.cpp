@@ -223,6 +223,19 @@ TEST(Check, AnEvaluationOnlyGoesForward) {
     }
 }
 
+TEST(Check, NothingIsComputedForLanesThatAreKept) {
+    ScheduleCase one = case_alone();
+    one.schedule.kept = {Lane{0}};
+    EXPECT_THAT(find_fault_in(one), HasSubstr("its lane is kept (nothing is computed for it)"));
+    one.schedule.kept = {Lane{one.schedule.shape.lanes.lanes}};
+    EXPECT_THAT(find_fault_in(one), HasSubstr("the lanes kept are not some of the step's"));
+    one.schedule.kept = {Lane{0}, Lane{0}};
+    EXPECT_THAT(find_fault_in(one), HasSubstr("each once, ascending"));
+    one = case_evaluation();
+    one.schedule.kept = {Lane{0}};
+    EXPECT_EQ(find_fault_in(one), "an evaluation keeps no lanes");
+}
+
 /// Both sides meet twice, in opposite order.
 ScheduleCase crossing() {
     ScheduleCase one = case_two_stages();

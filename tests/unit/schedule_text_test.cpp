@@ -21,6 +21,7 @@ void expect_same(const Schedule& a, const Schedule& b) {
     EXPECT_EQ(a.shape.lanes.lanes, b.shape.lanes.lanes);
     EXPECT_EQ(a.shape.pipelines, b.shape.pipelines);
     EXPECT_EQ(a.programs, b.programs);
+    EXPECT_EQ(a.kept, b.kept);
 }
 
 std::string error_of(const std::string& text) {
@@ -64,6 +65,16 @@ TEST(ScheduleText, ReadsEveryKindOfInstruction) {
 }
 
 TEST(ScheduleText, WritesWhatItRead) { EXPECT_EQ(to_text(parse_schedule(example)), example); }
+
+TEST(ScheduleText, NamesLanesThatAreKept) {
+    std::string text = example;
+    text.insert(text.find("pipeline"), "kept 0 1\n");
+    const Schedule schedule = parse_schedule(text);
+    EXPECT_EQ(schedule.kept, (std::vector<Lane>{Lane{0}, Lane{1}}));
+    EXPECT_EQ(to_text(schedule), text);
+    text.replace(text.find("kept 0 1"), 8, "kept 0 x");
+    EXPECT_THAT(error_of(text), HasSubstr("line 4: `x` (no whole number)"));
+}
 
 TEST(ScheduleText, ReadsTheExampleOfItsSource) {
     const std::string text =
