@@ -210,6 +210,15 @@ def matrix(place, table, given):
                 if missing:
                     run.faults.append(f"{faults}: {missing} did not die")
                 table.add("in a repair, " + name_of(keys), run)
+    # What is left of a step is done in what is left of the shape; the new shape comes after it.
+    for ranks, keys in [(4, {"pipelines": "2x2", "owners": "4"}), (6, {"pipelines": "2x3", "owners": "4"})]:
+        last = ranks - 1
+        for step, where in [(3, what) for what in ("F#0", "B#1", "SS", "RS", "SP", "C", "U")] + \
+                           [(4, phase) for phase in REPAIR[1:]]:
+            run, _ = one(ranks, keys, f"stop@{last}/3/F#0,kill@1/{step}/{where}", [last, 1])
+            if not run.repairs or run.repairs[0]["rung"] != 2:
+                run.faults.append("nothing was kept")
+            table.add("after lanes were kept, " + name_of(keys), run)
     for what, ranks, keys, victims in [
             ("two at once", 4, {"pipelines": "2x2", "owners": "3"}, [1, 2]),
             ("a whole pipeline", 4, {"pipelines": "2x2", "owners": "3"}, [2, 3]),
