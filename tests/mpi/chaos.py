@@ -27,7 +27,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
 from reaper import Reaper, is_alive  # noqa: E402
 
-DEADLINE_S = 60
+DEADLINE_S = 240
 KEYS = {
     "model.blocks": 4, "model.channels": 8, "model.heads": 2, "model.context": 8, "model.vocabulary": 256,
     "model.dropout": 0.1, "microbatch_size": 2, "microbatches": 8, "lanes": 4, "steps": 8, "log.interval": 1,
