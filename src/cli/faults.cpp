@@ -24,20 +24,21 @@ void leave_word(const world::RunFolder& folder, WorkerId self, engine::FaultKind
         << std::chrono::duration_cast<std::chrono::microseconds>(now).count() << " us\n";
 }
 
-[[noreturn]] void happen(engine::FaultKind how) {
+/// Returns in a rank that was stopped and that somebody continued.
+void happen(engine::FaultKind how) {
     switch (how) {
         case engine::FaultKind::kill:
             ::kill(::getpid(), SIGKILL);
-            break;
+            while (true) ::pause();
         case engine::FaultKind::stop:
-            ::kill(::getpid(), SIGSTOP);
-            break;
+            // By this thread itself: it does nothing more before it is continued.
+            static_cast<void>(std::raise(SIGSTOP));
+            return;
         case engine::FaultKind::exit:
             std::exit(0);
         case engine::FaultKind::abort:
             std::abort();
     }
-    while (true) ::pause();
 }
 
 }  // namespace
