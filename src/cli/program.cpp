@@ -6,6 +6,7 @@
 #include <csignal>
 #include <exception>
 #include <new>
+#include <system_error>
 
 #include "cli/command_line.hpp"
 #include "cli/output_file.hpp"
@@ -23,6 +24,11 @@ void open_standard_descriptors() {
     }
 }
 
+ExitCode unforeseen(const std::exception& error, const Log& log) {
+    log.error(std::string{"unforeseen: "} + error.what() + " (a bug in rhizome), please report it");
+    return ExitCode::our_fault;
+}
+
 ExitCode run_and_report(const Arguments& arguments, const Environment& environment,
                         const Run& run) {
     const Log log = log_to(STDERR_FILENO);
@@ -37,10 +43,16 @@ ExitCode run_and_report(const Arguments& arguments, const Environment& environme
             "out of memory (more is asked for than this machine gives), take something "
             "smaller");
         return ExitCode::bad_config;
+    } catch (const std::system_error& error) {
+        // What std::thread throws where the system gives no memory for a stack, or no thread.
+        const bool used_up = error.code() == std::errc::resource_unavailable_try_again;
+        if (!used_up) return unforeseen(error, log);
+        log.error(
+            "no further thread (the system gives none), raise the limits of processes and memory "
+            "(ulimit -u, ulimit -v)");
+        return ExitCode::bad_config;
     } catch (const std::exception& error) {
-        log.error(std::string{"unforeseen: "} + error.what() +
-                  " (a bug in rhizome), please report it");
-        return ExitCode::our_fault;
+        return unforeseen(error, log);
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include <new>
+
 #include "core/error.hpp"
 
 /// Of OpenMP; its header belongs to one compiler, and clang's tools do without.
@@ -51,6 +53,7 @@ void multiply(const Product& product, float* out, std::int64_t out_stride, Facto
     const dnnl_status_t status = ::dnnl_sgemm(
         letter(a.order), letter(b.order), product.rows, product.columns, product.inner,
         product.scale, a.data, a.stride, b.data, b.stride, product.keep, out, out_stride);
+    if (status == dnnl_out_of_memory) throw std::bad_alloc{};
     ENSURE(status == dnnl_success);
 }
 
