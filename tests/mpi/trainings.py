@@ -5,21 +5,24 @@ PROGRAM MPIRUN [OPTION ...]
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import MappingProxyType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from reaper import Reaper, is_alive  # noqa: E402, F401
+from reaper import Reaper, is_alive, name_of, state_of  # noqa: E402, F401
 
 PROGRAM, MPIRUN, *OPTIONS = sys.argv[1:]
 DONE, BAD_CONFIG, BAD_DATA, DIVERGED, LOST, STOPPED, UNFINISHED = 0, 2, 3, 4, 5, 6, 7
+STEPS = 8
 TINY = {
     "model.blocks": "2", "model.channels": "8", "model.heads": "2", "model.context": "8",
     "model.vocabulary": "256", "model.dropout": "0.1", "microbatch_size": "2", "microbatches": "6",
-    "lanes": "3", "steps": "8", "log.interval": "1", "evaluate.interval": "4",
+    "lanes": "3", "steps": str(STEPS), "log.interval": "1", "evaluate.interval": "4",
     "evaluate.microbatches": "3", "optimizer.warmup_steps": "2", "optimizer.decay_steps": "8",
 }
 # So long that only a fault or a word ends it.
@@ -28,6 +31,9 @@ ENDLESS = {"steps": "1000000", "evaluate.interval": "0"}
 PATIENT = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "20", "bounds.wait_s": "40"}
 HASTY = {"bounds.stopped_s": "0.5", "bounds.stuck_s": "6", "bounds.wait_s": "8",
          "bounds.repair_s": "30"}
+# A rank stops itself, and nobody minds before a test has done what it wants to do.
+PAUSE = "stop@1/4/F#1"
+PAUSING = {"bounds.stopped_s": "100", "bounds.stuck_s": "120", "bounds.wait_s": "200"}
 
 
 class Training(unittest.TestCase):
@@ -98,3 +104,58 @@ class Training(unittest.TestCase):
         path = self.folder / "metrics.jsonl"
         lines = path.read_text().splitlines() if path.exists() else []
         return [each for each in map(json.loads, lines) if each["event"] == event]
+
+
+class CalmEnd(Training):
+    """Of runs that have to end like one to which nothing happened."""
+    known = {}
+
+    def calm(self, network=MappingProxyType({})):
+        """Weights at the end of a run of one process, with these keys of the network."""
+        key = tuple(sorted(network.items()))
+        if key not in CalmEnd.known:
+            alone = self.alone(**network)
+            self.assertEqual(alone.returncode, DONE, alone.stderr)
+            CalmEnd.known[key] = self.weights(alone.stdout)
+        return CalmEnd.known[key]
+
+    def fired(self):
+        return sorted(path.name for path in (self.folder / "faults").glob("*"))
+
+    def lost(self):
+        return sorted(rank for each in self.metrics("repair") for rank in each["lost"])
+
+    def weights_of_last_state(self):
+        """By a run that goes on from it and finds nothing left to do."""
+        state = self.folder / "states" / f"step-{STEPS:08}"
+        return self.weights(self.alone(**{"from": str(state)}).stdout)
+
+    def assert_calm_end(self, code, lost, errors=(), mute=False, network=MappingProxyType({})):
+        """Of a run of all steps that lost these ranks. Mute: what its ranks print nobody passes on."""
+        said = self.said()
+        self.assertEqual(code, DONE, said)
+        self.assertEqual(self.weights_of_last_state() if mute else self.weights(said),
+                         self.calm(network), said)
+        self.assertEqual([each["step"] for each in self.metrics("step")], list(range(STEPS)), said)
+        self.assertEqual(self.lost(), sorted(lost), said)
+        self.assertEqual(self.errors(), list(errors), said)
+        self.assertEqual(self.marker(), "code 0\nreason all steps were done\n")
+        self.assertEqual(self.reaper.descendants(), [])
+
+    def pause(self, ranks=4, faults=PAUSE, environment=None, **keys):
+        """Starts a run and waits until rank 1 has stopped itself, as the faults say."""
+        keys = PAUSING | {"pipelines": "2x2", "faults": faults} | keys
+        process = self.start(ranks, environment=environment, **keys)
+        self.wait_for_pause()
+        return process
+
+    def wait_for_pause(self):
+        self.reaper.until(lambda: "1" in self.fired() and state_of(self.recorded("rank.1")) == "T",
+                          f"a pause: {self.said()}")
+
+    def go_on(self, process):
+        """Continues rank 1, if it lives; to the run's exit code."""
+        pid = self.recorded("rank.1")
+        if is_alive(pid):
+            os.kill(pid, signal.SIGCONT)
+        return self.reaper.wait(process, 120)
