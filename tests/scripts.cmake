@@ -74,7 +74,7 @@ rhizome_script_test(run_words LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
 
 if(Ulfm_FOUND)
     add_executable(world_test tests/mpi/world_test.cpp)
-    target_link_libraries(world_test PRIVATE rhizome_flags rhizome_mpi_world)
+    target_link_libraries(world_test PRIVATE rhizome_flags rhizome_mpi_world rhizome_mpi)
     # Compares ways to drive MPI; docs/MPI.md has what came out.
     add_executable(progress_bench EXCLUDE_FROM_ALL tests/mpi/progress_bench.cpp)
     target_link_libraries(progress_bench PRIVATE rhizome_flags rhizome_world rhizome_mpi Threads::Threads)
@@ -128,6 +128,10 @@ file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/run-chaos CONTENT "#!/bin/sh\n${chaos
 
 rhizome_script_test(run_survives LABELS mpi failure TIMEOUT 900 UNLESS "${no_mpi}"
     COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/survive_test.py
+        $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
+
+rhizome_script_test(run_habits LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
+    COMMAND ${rhizome_python} ${PROJECT_SOURCE_DIR}/tests/mpi/habits_test.py
         $<TARGET_FILE:rhizome> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
 
 rhizome_script_test(run_trains LABELS mpi failure TIMEOUT 600 UNLESS "${no_mpi}"

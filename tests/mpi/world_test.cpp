@@ -4,6 +4,9 @@
 //
 // A rank that came to its end stays until all who should live have come to theirs, so that nobody
 // takes a leaving rank for a loss.
+#include <mpi.h>
+// mpi-ext.h needs mpi.h first.
+#include <mpi-ext.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,6 +30,8 @@ using namespace rhizome::world;
 using namespace std::chrono_literals;
 
 namespace {
+
+int communicators_made = 0;  // by this process
 
 constexpr Nanoseconds far = 20s;
 constexpr std::uint32_t all_bits = 0xffffffff;
@@ -241,6 +246,13 @@ void agreements(Rank& rank) {
     rank.leave();
 }
 
+/// What a rank gets that writes to one who has just died.
+void sigpipe(Rank& rank) {
+    (void)std::raise(SIGPIPE);
+    rank.saw(rank.world.agree(all_bits, rank.in(far)));
+    rank.leave();
+}
+
 /// Nothing comes; time passes, and not much more than it should.
 void rest(Rank& rank) {
     const Nanoseconds start = rank.world.clock().now();
@@ -439,6 +451,30 @@ void stopped(Rank& rank) {
     rank.leave({1});
 }
 
+/// Rank 1 dies, and then rank 3. Each time those who live open an epoch and talk in it, and nobody
+/// makes a communicator for that: a loss that is noticed meanwhile would crash Open MPI.
+void epochs(Rank& rank) {
+    const int made_before = communicators_made;
+    std::vector<std::int32_t> dead;
+    for (const std::int32_t victim : {1, 3}) {
+        if (rank.self == victim) rank.die();
+        rank.saw(rank.world.agree(1, rank.in(far)).status);
+        rank.world.revoke();
+        rank.saw(rank.world.open_epoch(rank.in(far)));
+        rank.saw("epoch", rank.world.epoch().value(), "of");
+        for (const WorkerId member : rank.world.members()) rank.saw(member.value());
+        const std::byte out{static_cast<unsigned char>(victim)};
+        std::byte in{};
+        if (rank.self == 0) (void)rank.wait(rank.send(4, {&out, 1}));
+        if (rank.self == 4) (void)rank.wait(rank.receive(0, {&in, 1}));
+        if (rank.self == 4 && in != out) rank.saw("wrong");
+        dead.push_back(victim);
+        rank.saw(rank.world.agree(1, rank.in(far)).status);
+    }
+    rank.saw("made", communicators_made - made_before);
+    rank.leave(dead);
+}
+
 /// What a rank is told that was started without fault tolerance.
 void no_fault_tolerance(const std::filesystem::path& folder) {
     Pulse pulse;
@@ -458,6 +494,7 @@ const std::map<std::string, Case>& cases() {
         {"messages", messages},
         {"agreements", agreements},
         {"rest", rest},
+        {"sigpipe", sigpipe},
         {"receive_from_dead", receive_from_dead},
         {"die_in_transfer", die_in_transfer},
         {"revoke", revoke},
@@ -466,11 +503,36 @@ const std::map<std::string, Case>& cases() {
         {"die_in_agreement", die_in_agreement},
         {"any_moment", any_moment},
         {"stopped", stopped},
+        {"epochs", epochs},
     };
     return all;
 }
 
 }  // namespace
+
+// Instead of MPI's own, for all of this program.
+extern "C" {
+int MPI_Comm_dup(MPI_Comm of, MPI_Comm* made) {
+    ++communicators_made;
+    return PMPI_Comm_dup(of, made);
+}
+int MPI_Comm_split(MPI_Comm of, int color, int key, MPI_Comm* made) {
+    ++communicators_made;
+    return PMPI_Comm_split(of, color, key, made);
+}
+int MPI_Comm_create(MPI_Comm of, MPI_Group group, MPI_Comm* made) {
+    ++communicators_made;
+    return PMPI_Comm_create(of, group, made);
+}
+int MPI_Comm_create_group(MPI_Comm of, MPI_Group group, int tag, MPI_Comm* made) {
+    ++communicators_made;
+    return PMPI_Comm_create_group(of, group, tag, made);
+}
+int MPIX_Comm_shrink(MPI_Comm of, MPI_Comm* made) {
+    ++communicators_made;
+    return PMPIX_Comm_shrink(of, made);
+}
+}
 
 int main(int argc, char** argv) {
     if (argc < 3) {

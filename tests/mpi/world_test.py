@@ -53,6 +53,7 @@ CASES = {
     "agreements": Case(4, exactly(f"wrong 0 ok {FULL}")),
     "alone": Case(1, exactly(f"wrong 0 ok {FULL}")),
     "rest": Case(2, exactly("rested calm 1 1")),
+    "sigpipe": Case(2, exactly(f"ok {FULL}")),
     "receive_from_dead": Case(3, exactly("peer_lost peer_lost peer_lost"), dead=[1]),
     "die_in_transfer": Case(3, lambda rank, seen, all_seen:
                             set(seen.split()) <= {"ok", "peer_lost"}, dead=[1], seeds=(0, 1)),
@@ -64,6 +65,8 @@ CASES = {
     "any_moment": Case(4, same(lambda words: "timed_out" not in words and "late" not in words),
                        dead=lambda seed: [seed % 4], seeds=(1, 2)),
     "stopped": Case(3, exactly("timed_out timed_out in time"), stopped=[1]),
+    "epochs": Case(5, exactly("peer_lost ok epoch 1 of 0 2 3 4 ok peer_lost ok epoch 2 of 0 2 4 ok made 0"),
+                   dead=[1, 3]),
     "no_fault_tolerance": Case(1, lambda rank, seen, all_seen:
                                seen.startswith("the loss of a worker would end this run (") and
                                "rhizome run" in seen, options=[]),
