@@ -2,7 +2,7 @@
 // worker, when, where and how; or at random, from a seed.
 //
 //   kill@2/12/F#3          worker 2 is killed in step 12, before its fourth forward
-//   stop@0/*/move          worker 0 stops for ever in the moves of its first repair
+//   stop@0/*/move          worker 0 stops in the moves of its first repair
 //   exit@1/5/evaluation:F  worker 1 leaves by exit(0) at the beginning of an evaluation after 5
 //   steps soak@7/0.001           every worker is killed at every place with this chance, but not
 //   one that

@@ -171,7 +171,6 @@ class Surviving(CalmEnd):
         # While it is paused, its limit is lowered to nothing. All that is not small is asked of the
         # system, so the next such wish ends it.
         keys = {"model.channels": "64", "owners": "3", "save.interval": "6"}
-        self.calm = self.weights(self.alone(**keys).stdout)
         for what, faults, lost in [("step", PAUSE, [1]), ("save", "stop@1/*/save", [1]),
                                    ("repair", "kill@0/3/F#1,stop@1/*/decide", [0, 1])]:
             with self.subTest(what=what):
@@ -182,7 +181,7 @@ class Surviving(CalmEnd):
                 errors = self.errors()  # none where a sanitizer says it instead
                 for error in errors:
                     self.assertRegex(error, r"\Aerror: out of memory \(")
-                self.assert_calm_end(code, lost, errors)
+                self.assert_calm_end(code, lost, errors, network=keys)
 
     def test_a_sigpipe_to_everybody_is_nothing(self):
         # As one gets it who writes to a rank that has just died.
