@@ -25,30 +25,38 @@ HOLD = [
     ("no loss", "W=3 F=0"),
     ("3 workers, 1 loss", "W=3 F=1 STEPS=3"),
     ("3 workers, 2 losses", "W=3 F=2 STEPS=3"),
+    ("3 workers, 1 owner", "W=3 R=1 F=2 STEPS=3"),
     ("3 workers, keep sums", "W=3 F=2 STEPS=3 KEEP"),
+    ("3 workers, 1 owner, keep sums", "W=3 R=1 F=2 STEPS=3 KEEP"),
     ("3 workers, 3 chunks, keep sums", "W=3 C=3 F=2 KEEP"),
     ("3 workers, late notice", "W=3 F=2 STRICT"),
+    ("3 workers, 1 owner, late notice", "W=3 R=1 F=2 STRICT"),
     ("3 workers, late notice, keep sums", "W=3 F=2 STRICT KEEP"),
     ("3 workers, every run ends", "W=3 F=2 CYCLES"),
+    ("3 workers, 1 owner, every run ends", "W=3 R=1 F=2 CYCLES"),
     ("3 workers, every run ends, keep sums", "W=3 F=2 KEEP CYCLES"),
     ("4 workers, 3 losses", "W=4 F=3"),
-    ("4 workers, 3 chunks", "W=4 C=3 F=3"),
+    ("4 workers, 3 chunks", "W=4 C=3 F=3 STAY"),
+    ("4 workers, 1 owner", "W=4 R=1 F=3"),
     ("4 workers, 3 owners", "W=4 R=3 F=3"),
     ("4 workers, late notice", "W=4 F=3 STRICT"),
-    ("4 workers, every run ends", "W=4 F=3 CYCLES"),
-    ("4 workers, 2 lanes, keep sums", "W=4 L=2 F=3 KEEP"),
+    ("4 workers, every run ends", "W=4 F=3 STAY CYCLES"),
+    ("4 workers, 2 losses, every run ends", "W=4 F=2 CYCLES"),
+    ("4 workers, 2 lanes, keep sums", "W=4 L=2 F=3 KEEP STAY"),
     ("2 owners, 1 loss: no file needed", "W=4 F=1 NEVER_FILE"),
     ("3 owners, 2 losses: no file needed", "W=4 R=3 F=2 NEVER_FILE"),
     ("dead omitted, 1 loss", "W=3 F=1 IGNORE_CODE"),
     ("dead omitted, orphans allowed", "W=4 F=3 IGNORE_CODE ALLOW_ORPHANS"),
     ("dead omitted, orphans, keep sums", "W=3 F=2 KEEP IGNORE_CODE ALLOW_ORPHANS"),
-    ("old map without survey, 1 loss", "W=4 F=1 MAP_ONLY"),
+    ("adopted map without survey", "W=4 F=3 MAP_ONLY"),
+    ("adopt without agreement, all stay", "W=4 F=3 ADOPT_EARLY STAY"),
 ]
 
 REFUTED = [
     ("1 owner: 1 loss needs a file", "W=3 R=1 F=1 NEVER_FILE", "no_file_needed"),
     ("2 owners: 2 losses may need one", "W=3 F=2 NEVER_FILE", "no_file_needed"),
     ("sums are indeed kept", "W=3 F=1 KEEP NEVER_KEPT", "nothing_kept"),
+    ("owners do let go", "W=3 R=1 F=1 NEVER_MOVED", "nobody_lets_go"),
     ("update before the agreement", "W=3 F=1 UPDATE_EARLY", "c3_committed_state_survives"),
     ("flag without code, 2 losses", "W=3 F=2 IGNORE_CODE", "commit_has_owners"),
     ("vote without all lanes", "W=3 F=0 VOTE_INCOMPLETE", "c2_each_lane_exactly_once"),
@@ -57,9 +65,15 @@ REFUTED = [
     ("agreement that is not uniform", "W=3 F=1 NOT_UNIFORM", "c2_each_lane_exactly_once"),
     ("holder mixes k and k + 1", "W=3 F=0 HOLDER_MIXES", "c2_each_lane_exactly_once"),
     ("holders are not repaired", "W=4 F=1 HOLDERS_NOT_REPAIRED", "c2_each_lane_exactly_once"),
-    ("old map without survey, 2 losses", "W=3 F=2 MAP_ONLY", "c3_committed_state_survives"),
+    ("adopt without agreement", "W=4 F=2 ADOPT_EARLY", "c3_agreed_owners_have_it"),
+    ("let go before the agreement", "W=4 R=1 F=2 LET_GO_EARLY", "c3_agreed_owners_have_it"),
+    ("repair without looking what came", "W=3 F=1 REPAIR_INCOMPLETE", "c3_committed_state_survives"),
+    ("repair's flag without code", "W=4 R=1 F=2 IGNORE_REPAIR_CODE", "repair_loses_no_chunk"),
+    ("repair's end is not uniform", "W=4 R=1 F=2 REPAIR_NOT_UNIFORM", "same_agreements_in_order"),
+    ("map that not all adopted, no survey", "W=4 F=2 ADOPT_EARLY STAY MAP_ONLY", "c3_committed_state_survives"),
     ("map of the last commit, no survey", "W=3 F=2 CONFIRMED_OWNERS", "c3_no_copy_is_overlooked"),
-    ("survey counts silence as nothing", "W=4 F=2 LOCAL_SURVEY", "one_map"),
+    ("survey counts silence as nothing", "W=4 R=1 F=2 LOCAL_SURVEY", "one_map"),
+    ("late for an agreement's end, stays", "W=3 F=1 LATE_STAYS", "same_agreements_in_order"),
     ("give up past the agreement", "W=3 F=1 SILENT_GIVE_UP", "same_agreements_in_order"),
     ("give up without revoking", "W=3 F=1 NO_REVOKE", "all_survivors_finish"),
     ("messages of two epochs alike", "W=3 F=1 STALE_MAIL", "one_message_a_slot"),
@@ -68,9 +82,10 @@ REFUTED = [
 LARGE = [
     ("4 workers, 3 losses, 3 steps", "W=4 F=3 STEPS=3 C=3"),
     ("4 workers, 3 chunks, every run ends", "W=4 F=3 C=3 CYCLES"),
-    ("4 workers, 3 lanes, keep sums", "W=4 L=3 F=3 KEEP"),
-    ("4 workers, 4 lanes, keep, 1 loss", "W=4 F=1 KEEP"),
-    ("4 workers, 4 lanes, keep, 3 losses", "W=4 F=3 KEEP BATCH"),
+    ("4 workers, 2 lanes, keep sums, BATCH", "W=4 L=2 F=3 KEEP BATCH"),
+    ("4 workers, 3 lanes, keep sums", "W=4 L=3 F=3 KEEP STAY"),
+    ("4 workers, 4 lanes, keep, 1 loss", "W=4 F=1 KEEP STAY"),
+    ("4 workers, 4 lanes, keep, 3 losses", "W=4 F=3 KEEP BATCH STAY"),
 ]
 
 
@@ -83,7 +98,7 @@ def build(names, folder, large, *more):
     """Spin writes a search in C. NOREDUCE: all moves share state, so there is nothing to reduce."""
     cycles = "CYCLES" in names
     defines = [f"-D{name}" for name in names if name != "CYCLES"]
-    optimize = "-O2" if large else "-O1" if "W=4" in names and "KEEP" in names else "-O0"
+    optimize = "-O2" if large else "-O1" if "W=4" in names else "-O0"
     options = [optimize, *more]  # compiling takes longer than most searches
     options += ["-DNP"] if cycles else ["-DSAFETY"]
     options += ["-DNOREDUCE", "-DCOLLAPSE", f"-DMEMLIM={MEMORY_ALL_MIB if large else MEMORY_MIB}"]
