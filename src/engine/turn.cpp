@@ -364,7 +364,7 @@ CommStatus Turn::commit() {
     if (const CommStatus status = messenger.drain(); status != CommStatus::ok) return status;
     const Votes mine = (task_.votes & ~vote::finite) | (is_finite() ? vote::finite : 0);
     const auto [status, all] = agree_on(messenger, mine);
-    gave_up_ = status != CommStatus::ok;
+    agreement_ = status;
     votes_ = all;
     committed_ = status == CommStatus::ok && (all & vote::finite) != 0;
     return status;

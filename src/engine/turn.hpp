@@ -58,8 +58,8 @@ class Turn {
 
     /// Was the step's point of no return passed, however the list ended?
     [[nodiscard]] bool committed() const { return committed_; }
-    /// Has the step's agreement been gone through, without a commit by all?
-    [[nodiscard]] bool gave_up() const { return gave_up_; }
+    /// How the step's agreement ended; ok if it was not come to.
+    [[nodiscard]] CommStatus agreement() const { return agreement_; }
     /// Have lane sums been used up, for those of chunks?
     [[nodiscard]] bool used_sums() const { return used_sums_; }
 
@@ -122,7 +122,7 @@ class Turn {
     std::vector<Awaited> parameters_;
     bool parts_made_ = false;
     bool committed_ = false;
-    bool gave_up_ = false;
+    CommStatus agreement_ = CommStatus::ok;
     bool used_sums_ = false;
     Votes votes_ = 0;
     std::vector<double> numbers_;       // losses and squares made here, on the host

@@ -113,7 +113,7 @@ StepEnd Worker::run_step(Step step, Votes votes) {
         committed_steps_ = step.value() + 1;
         holds_committed_ = status == CommStatus::ok;
     }
-    gave_up_ = turn.gave_up();
+    agreement_ = turn.agreement();
     // Of a step that broke off, complete lanes may be kept.
     if (status == CommStatus::ok || turn.committed() || turn.used_sums()) {
         for (const auto& stage : assignment_->stages) {
@@ -184,7 +184,7 @@ CommStatus Worker::expect_finite_parameters() {
 Voted Worker::agree(Votes votes) {
     config_.pulse();
     const Voted voted = agree_on(messenger_, votes);
-    gave_up_ = voted.status != CommStatus::ok;
+    agreement_ = voted.status;
     return voted;
 }
 
@@ -195,7 +195,7 @@ world::Agreement Worker::agree_on_flags(std::uint32_t flags) {
     // Whoever gives up gives no flag at all.
     const bool gave_up = agreement.status == CommStatus::ok && agreement.flags == 0;
     if (gave_up) agreement.status = CommStatus::revoked;
-    gave_up_ = agreement.status != CommStatus::ok;
+    agreement_ = agreement.status;
     return agreement;
 }
 
@@ -203,14 +203,14 @@ CommStatus Worker::abandon() {
     if (abandoned_) return *abandoned_;
     world::World& world = messenger_.world();
     world.revoke();
-    abandoned_ = CommStatus::ok;
     // If it was in the agreement that failed, all have met there.
-    if (!gave_up_ && world.agree(0, messenger_.deadline()).status == CommStatus::timed_out) {
-        abandoned_ = CommStatus::timed_out;
+    if (agreement_ == CommStatus::ok) {
+        agreement_ = world.agree(0, messenger_.deadline()).status;
     }
-    if (messenger_.settle(messenger_.deadline()) != CommStatus::ok) {
-        abandoned_ = CommStatus::timed_out;
-    }
+    // Who was late for an agreement does not know what the others were told (tests/model).
+    const bool late = agreement_ == CommStatus::timed_out;
+    const bool settled = messenger_.settle(messenger_.deadline()) == CommStatus::ok;
+    abandoned_ = late || !settled ? CommStatus::timed_out : CommStatus::ok;
     return *abandoned_;
 }
 
@@ -220,7 +220,7 @@ CommStatus Worker::open_epoch(Nanoseconds deadline) {
     const CommStatus status = messenger_.world().open_epoch(deadline);
     if (status != CommStatus::ok) return status;
     abandoned_.reset();
-    gave_up_ = false;
+    agreement_ = CommStatus::ok;
     messenger_.begin_epoch();
     return messenger_.wait(*stream_->record());
 }

@@ -144,7 +144,7 @@ class Worker {
     std::int32_t committed_steps_ = 0;
     bool has_state_ = false;
     bool holds_committed_ = true;  // the parameters that it computes with are those committed
-    bool gave_up_ = false;         // the last agreement had no commit
+    CommStatus agreement_ = CommStatus::ok;  // how the last one ended
     std::optional<CommStatus> abandoned_;  // how giving up ended
 };
 

@@ -63,6 +63,7 @@ class Commit : public testing::Test {
         bool committed;
         bool changed;  // the state
         std::uint32_t given;
+        CommStatus abandoned;
     };
 
     /// One worker, one step.
@@ -74,8 +75,9 @@ class Commit : public testing::Test {
         engine::Worker worker{*device, network_, text_, nullptr, world, plan, config()};
         const auto before = owned_digests(worker, network_.table());
         const StepEnd end = worker.run_step(Step{0}, votes);
-        return {end, worker.committed_steps() == 1,
-                owned_digests(worker, network_.table()) != before, world.given};
+        const std::uint32_t given = world.given;
+        const bool changed = owned_digests(worker, network_.table()) != before;
+        return {end, worker.committed_steps() == 1, changed, given, worker.abandon()};
     }
     [[nodiscard]] engine::WorkerConfig config(Nanoseconds patience = 60s) const {
         return {
@@ -106,6 +108,7 @@ TEST_F(Commit, HappensIfSomebodyAsksToStop) {
 TEST_F(Commit, DoesNotHappenIfSomebodyIsMissing) {
     const Found found = step({CommStatus::peer_lost, complete | finite | go_on});
     EXPECT_EQ(found.end.status, CommStatus::peer_lost);
+    EXPECT_EQ(found.abandoned, CommStatus::ok);
     EXPECT_FALSE(found.committed);
     EXPECT_FALSE(found.changed);
 }
@@ -115,6 +118,8 @@ TEST_F(Commit, DoesNotHappenIfTheAgreementIsLate) {
     EXPECT_EQ(found.end.status, CommStatus::timed_out);
     EXPECT_FALSE(found.committed);
     EXPECT_FALSE(found.changed);
+    // The others may have been told yes.
+    EXPECT_EQ(found.abandoned, CommStatus::timed_out);
 }
 
 TEST_F(Commit, DoesNotHappenIfSomebodyGaveUp) {
