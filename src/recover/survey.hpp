@@ -1,6 +1,6 @@
 // What the survivors of a loss know, gathered once they are the members of a new epoch. Everybody
 // tells everybody, so that all decide by the same facts: the map from before the loss does not say
-// who has what, for a copy to a new owner may have broken off (tests/model).
+// who has the parameters of the last step, nor who has lost its state on the way back to a file.
 #pragma once
 
 #include <cstdint>
