@@ -83,7 +83,9 @@ Assignment::Assignment(device::Device& device, device::Stream& stream,
     scalars_ = device.allocate(scalars.all() * bytes_of(DType::f64));
     const device::Tensor whole = scalars_.at(0, {"scalars", Shape{scalars.all()}, DType::f64});
     losses = whole.slice(0, scalars.losses);
-    evaluation_losses = whole.slice(scalars.losses, scalars.evaluation_losses);
+    if (plan.evaluation) {
+        evaluation_losses = whole.slice(scalars.losses, scalars.evaluation_losses);
+    }
     squares = whole.slice(scalars.losses + scalars.evaluation_losses, scalars.squares);
     add_stages(device, stream, network, fields, self, rows);
 }

@@ -145,7 +145,7 @@ class Worker {
     bool has_state_ = false;
     bool holds_committed_ = true;  // the parameters that it computes with are those committed
     CommStatus agreement_ = CommStatus::ok;  // how the last one ended
-    std::optional<CommStatus> abandoned_;  // how giving up ended
+    std::optional<CommStatus> abandoned_;    // how giving up ended
 };
 
 }  // namespace rhizome::engine

@@ -21,11 +21,13 @@ struct Whole {
 };
 
 /// Nothing if somebody of it is lost.
-std::optional<Whole> find_whole(const PipelineShape& pipeline, const Survey& survey) {
+std::optional<Whole> find_whole(const PipelineShape& pipeline, std::int32_t lanes,
+                                const Survey& survey) {
     std::vector<std::vector<bool>> done;
     for (const StageShape& stage : pipeline.stages) {
         const Report* const report = find(survey, stage.worker);
         if (report == nullptr) return std::nullopt;
+        ENSURE(report->lanes.size() == static_cast<std::size_t>(lanes));
         done.push_back(report->lanes);
     }
     const std::vector<bool> common = common_lanes(std::move(done));
@@ -100,7 +102,7 @@ std::optional<Rest> keep_lanes(const Survey& survey, const InUse& in_use, const 
               .kept = {},
               .seconds = 0};
     for (const PipelineShape& pipeline : in_use.shape.pipelines) {
-        auto whole = find_whole(pipeline, survey);
+        auto whole = find_whole(pipeline, rest.shape.lanes.lanes, survey);
         if (!whole) continue;
         rest.kept.insert(rest.kept.end(), whole->kept.begin(), whole->kept.end());
         wholes.push_back(*std::move(whole));
