@@ -110,13 +110,13 @@ void Assignment::add_stages(device::Device& device, device::Stream& stream,
 std::vector<bool> Assignment::lanes_done() const {
     std::vector<std::vector<bool>> done;
     for (const auto& stage : stages) {
-        if (stage) done.push_back(stage->gradients().done());
+        if (stage) done.push_back(stage->gradients().lanes_done());
     }
     if (!done.empty()) return common_lanes(std::move(done));
     return std::vector<bool>(static_cast<std::size_t>(plan.shape.lanes.lanes));
 }
 
-void Assignment::drop_stages() {
+void Assignment::drop_memory() {
     for (const auto& stage : stages) {
         if (stage) stage->drop_memory();
     }

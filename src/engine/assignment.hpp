@@ -46,7 +46,7 @@ class Assignment {
     [[nodiscard]] std::vector<bool> lanes_done() const;
     /// Frees the memory of microbatches: only the state and complete lanes are still needed. The
     /// device must have nothing left to do.
-    void drop_stages();
+    void drop_memory();
     /// Takes the lanes that the plan keeps from the one before it, which has the same stages.
     void take_lanes(device::Stream& stream, Assignment& before);
 

@@ -93,7 +93,7 @@ const TensorSet& GradientSum::of(LaneRange subtree) const {
     return *found->second;
 }
 
-std::vector<bool> GradientSum::done() const {
+std::vector<bool> GradientSum::lanes_done() const {
     std::vector<bool> done(static_cast<std::size_t>(lanes_.lanes));
     for (const auto& [subtree, set] : complete_) {
         std::fill(done.begin() + subtree.first, done.begin() + subtree.last, true);

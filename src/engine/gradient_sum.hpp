@@ -41,7 +41,7 @@ class GradientSum {
     // --- after a loss in the middle of a step ---
 
     /// By lane of the step: whether all of its microbatches are in.
-    [[nodiscard]] std::vector<bool> done() const;
+    [[nodiscard]] std::vector<bool> lanes_done() const;
     /// Frees what holds no complete subtree.
     void keep_complete();
     /// Takes the subtrees of these lanes from a sum of the same layers, which had added them up as

@@ -58,8 +58,8 @@ class ReportExchange {
 
 class Repair {
   public:
-    Repair(Worker& worker, const RepairConfig& config, const std::vector<std::int32_t>& notes)
-        : worker_{worker}, config_{config}, notes_{notes} {}
+    Repair(Worker& worker, const RepairConfig& config, std::vector<std::int32_t> notes)
+        : worker_{worker}, config_{config}, notes_{std::move(notes)} {}
 
     [[nodiscard]] RepairEnd run(CommStatus noticed) {
         const std::vector<WorkerId> before = world().members();
@@ -132,7 +132,6 @@ class Repair {
     [[nodiscard]] CommStatus carry_out(const recover::Decision& decision) {
         record_.rung = decision.rung;
         record_.reason = decision.reason;
-        record_.lanes = config_.facts.manner.lanes.lanes;
         record_.lanes_kept = static_cast<std::int32_t>(decision.kept.size());
         record_.decided = now();
         if (decision.rung == recover::Rung::park) return CommStatus::ok;
@@ -187,16 +186,15 @@ class Repair {
 
     Worker& worker_;
     const RepairConfig& config_;
-    const std::vector<std::int32_t>& notes_;
+    const std::vector<std::int32_t> notes_;
     recover::Survey survey_;
     RepairRecord record_;
 };
 
 }  // namespace
 
-RepairEnd replan(Worker& worker, const RepairConfig& config, std::int32_t steps,
-                 const std::vector<std::int32_t>& notes) {
-    return Repair{worker, config, notes}.between_steps(steps);
+RepairEnd replan(Worker& worker, const RepairConfig& config, std::int32_t steps) {
+    return Repair{worker, config, {}}.between_steps(steps);
 }
 
 RepairEnd repair(Worker& worker, const RepairConfig& config, CommStatus noticed,

@@ -29,7 +29,6 @@ struct RepairRecord {
     std::string reason{};
     std::int32_t steps = 0;  // the run goes on after so many
     std::int32_t lanes_kept = 0;
-    std::int32_t lanes = 0;  // of a step
     std::int32_t attempts = 0;
     std::int64_t bytes_moved = 0;  // between all workers
     Nanoseconds began{};           // when this worker noticed
@@ -37,12 +36,12 @@ struct RepairRecord {
     Nanoseconds decided{};
     Nanoseconds ended{};
     // --- what has to be done again ---
-    /// That had gone into what broke off, on this worker; of a step that keeps lanes, the share of
-    /// the others.
+    /// That had gone into what broke off, on this worker; of a step that keeps lanes the share of
+    /// the others, which is an estimate.
     Nanoseconds again{};
     std::int32_t steps_again = 0;  // committed ones, after a return to an older state
 
-    /// Nobody was lost: the shape was changed because that pays.
+    /// No loss was noticed: the shape was changed because that pays.
     [[nodiscard]] bool between_steps() const { return noticed == CommStatus::ok; }
 };
 
@@ -65,16 +64,15 @@ struct RepairConfig {
 };
 
 struct RepairEnd {
-    CommStatus status;  // ok: the worker goes on. Otherwise it can only leave
+    CommStatus status;  // ok: the worker goes on. Otherwise, after a repair, it can only leave
     RepairRecord record;
     std::vector<recover::Report> reports;  // of all who go on
 };
 
 /// Between two steps, after a repair that has left workers or lanes ill shared: a new shape for the
-/// `steps` to come, if that pays. All members call it; `record.attempts` is 0 if nothing was done.
-/// On a status that is not ok nothing was done either, and the epoch needs a repair.
-[[nodiscard]] RepairEnd replan(Worker& worker, const RepairConfig& config, std::int32_t steps,
-                               const std::vector<std::int32_t>& notes);
+/// `steps` to come, if that pays. All members call it; `record.attempts` is 0 if it does not. On a
+/// status that is not ok the worker has the state that it had, and needs a repair.
+[[nodiscard]] RepairEnd replan(Worker& worker, const RepairConfig& config, std::int32_t steps);
 
 /// After a status that was not ok. `notes` are told to all, as many on every worker.
 [[nodiscard]] RepairEnd repair(Worker& worker, const RepairConfig& config, CommStatus noticed,

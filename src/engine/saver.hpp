@@ -76,7 +76,12 @@ class Saver {
     void begin_epoch(const Notes& of_all);
 
     /// Nothing is under way, on any worker.
-    [[nodiscard]] bool rests() const { return phase_ == Phase::rest; }
+    [[nodiscard]] bool is_idle() const { return phase_ == Phase::rest; }
+    /// The worker has a new assignment in the same epoch, and nothing was under way.
+    void take_new_assignment() {
+        ENSURE(is_idle());
+        snapshot_ = make_snapshot();
+    }
     /// The newest state that is there.
     [[nodiscard]] std::optional<std::int32_t> saved_steps() const { return saved_; }
 

@@ -53,7 +53,7 @@ class Loop {
             } else if (stopped_ || done_ >= config_.steps) {
                 status = end();
                 ended = status == CommStatus::ok;
-            } else if (may_replan() && saver_rests()) {
+            } else if (may_replan() && saver_is_idle()) {
                 status = replan();
             } else {
                 status = step();
@@ -131,7 +131,8 @@ class Loop {
         if (repaired.status != CommStatus::ok) return status;
         if (!committed) record.again = noticed - attempted.began;
         if (record.lanes_kept > 0) {
-            record.again = record.again * (record.lanes - record.lanes_kept) / record.lanes;
+            const std::int32_t lanes = worker_.plan().shape.lanes.lanes;
+            record.again = record.again * (lanes - record.lanes_kept) / lanes;
         }
         record.steps_again = done_ - worker_.committed_steps();
         if (record.steps_again > 0) record.again = noticed - undo_steps();
@@ -144,10 +145,13 @@ class Loop {
     /// The step that kept its lanes has been done, in what was left of the old shape.
     [[nodiscard]] CommStatus replan() {
         replan_from_.reset();
-        const RepairEnd end =
-            engine::replan(worker_, *config_.repair, config_.steps - done_, notes().numbers());
-        if (end.status == CommStatus::ok && end.record.attempts > 0) go_on_with(end);
-        return end.status;
+        const RepairEnd end = engine::replan(worker_, *config_.repair, config_.steps - done_);
+        if (end.status != CommStatus::ok) return end.status;
+        if (end.record.attempts > 0) {
+            if (config_.saver != nullptr) config_.saver->take_new_assignment();
+            observer_.on_repair(end.record);
+        }
+        return save();  // what waited for this
     }
 
     [[nodiscard]] Notes notes() const {
@@ -169,8 +173,8 @@ class Loop {
     }
 
     [[nodiscard]] bool may_replan() const { return replan_from_ && *replan_from_ <= done_; }
-    [[nodiscard]] bool saver_rests() const {
-        return config_.saver == nullptr || config_.saver->rests();
+    [[nodiscard]] bool saver_is_idle() const {
+        return config_.saver == nullptr || config_.saver->is_idle();
     }
 
     /// Back to what the worker has; returns when that was reached, or the run began.

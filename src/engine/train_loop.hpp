@@ -34,7 +34,7 @@ class TrainObserver {
     /// `steps` were done before it.
     /// After a loss it may be told a second time, with the same numbers.
     virtual void on_evaluation(std::int32_t steps, double loss) = 0;
-    /// The worker is in a new epoch.
+    /// The worker is in a new epoch, or in another shape.
     virtual void on_repair(const RepairRecord& /*record*/) {}
 };
 

@@ -245,7 +245,11 @@ recover::Report Worker::report() const {
 }
 
 std::unique_ptr<Assignment> Worker::make_next_assignment(const RunPlan& plan) {
-    assignment_->drop_stages();
+    if (plan.rest) {
+        assignment_->drop_memory();
+    } else {
+        assignment_->stages.clear();
+    }
     return make_assignment(plan);
 }
 

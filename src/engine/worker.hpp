@@ -106,7 +106,7 @@ class Worker {
     /// What it has of the state.
     [[nodiscard]] recover::Report report() const;
     /// Another one, without content, for the members of the epoch. Frees what the present one has
-    /// beside its state and complete lanes.
+    /// beside its state, and the lanes that the plan keeps.
     [[nodiscard]] std::unique_ptr<Assignment> make_next_assignment(const RunPlan& plan);
     /// What it goes on with. Lanes that its plan keeps come from the assignment before it.
     void adopt(std::unique_ptr<Assignment> assignment, Adopt content);

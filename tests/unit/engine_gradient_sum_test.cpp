@@ -155,9 +155,9 @@ TEST(GradientSum, GoesOnWithTheLanesOfAnother) {
             }
             std::vector<bool> done(static_cast<std::size_t>(lanes));
             for (const Lane lane : kept_lanes) done[lane.index()] = true;
-            EXPECT_EQ(before.sum().done(), done);
+            EXPECT_EQ(before.sum().lanes_done(), done);
             before.sum().keep_complete();
-            EXPECT_EQ(before.sum().done(), done);
+            EXPECT_EQ(before.sum().lanes_done(), done);
 
             Summing after{shape};
             after.sum().take(before.sum(), kept_lanes);
