@@ -73,7 +73,8 @@ rhizome_script_test(run_words LABELS mpi failure TIMEOUT 300 UNLESS "${no_mpi}"
         $<TARGET_FILE:run_stub> ${Ulfm_MPIRUN} ${Ulfm_OPTIONS})
 
 if(Ulfm_FOUND)
-    add_executable(world_test tests/mpi/world_test.cpp)
+    add_executable(world_test
+        tests/mpi/world_test.cpp tests/mpi/world_calm_cases.cpp tests/mpi/world_loss_cases.cpp)
     target_link_libraries(world_test PRIVATE rhizome_flags rhizome_mpi_world rhizome_mpi)
     # Compares ways to drive MPI; docs/MPI.md has what came out.
     add_executable(progress_bench EXCLUDE_FROM_ALL tests/mpi/progress_bench.cpp)

@@ -25,20 +25,6 @@ std::string line_of(const Json& object) {
 
 double seconds_of(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
-std::string_view name_of(CommStatus status) {
-    switch (status) {
-        case CommStatus::ok:
-            return "ok";
-        case CommStatus::peer_lost:
-            return "peer_lost";
-        case CommStatus::revoked:
-            return "revoked";
-        case CommStatus::timed_out:
-            return "timed_out";
-    }
-    ENSURE(false);
-}
-
 /// So long ago, in microseconds since 1970.
 std::int64_t wall_us(Nanoseconds ago) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();

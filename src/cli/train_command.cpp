@@ -199,8 +199,9 @@ CommStatus Training::load_again(engine::Worker& worker) {
 void Training::on_repair(const engine::RepairRecord& record) {
     if (speaks()) voice_->take_over();
     voice_->on_repair(record);
-    states_->note(record.steps, "repaired", to_text(record));
-    if (timeline_) timeline_->named("repair", {record.began, record.ended});
+    const bool replan = record.between_steps();
+    states_->note(record.steps, replan ? "replanned" : "repaired", to_text(record));
+    if (timeline_) timeline_->named(replan ? "replan" : "repair", {record.began, record.ended});
 }
 
 /// Goes on from the newest state in the run's folder, or from the one that was named, or begins.

@@ -13,4 +13,18 @@ void fail_ensure(const char* condition, const char* file, int line) {
     _exit(static_cast<int>(ExitCode::our_fault));
 }
 
+std::string_view name_of(CommStatus status) {
+    switch (status) {
+        case CommStatus::ok:
+            return "ok";
+        case CommStatus::peer_lost:
+            return "peer_lost";
+        case CommStatus::revoked:
+            return "revoked";
+        case CommStatus::timed_out:
+            return "timed_out";
+    }
+    ENSURE(false);
+}
+
 }  // namespace rhizome

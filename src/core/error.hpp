@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace rhizome {
 
@@ -50,6 +51,9 @@ struct DivergedError : UserError {
 
 /// Outcome of anything that needs a peer.
 enum class [[nodiscard]] CommStatus : std::uint8_t { ok, peer_lost, revoked, timed_out };
+
+/// As events and tests write it: "ok", "peer_lost", "revoked", "timed_out".
+[[nodiscard]] std::string_view name_of(CommStatus status);
 
 /// Prints what failed and where, then ends the process with ExitCode::our_fault. No unwinding: the
 /// state that broke its promise must not be touched again.

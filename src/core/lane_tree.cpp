@@ -62,7 +62,7 @@ std::vector<LaneRange> complete_subtrees(std::int32_t lanes, LaneRange part) {
     return found;
 }
 
-std::vector<bool> common_lanes(std::vector<std::vector<bool>> sets) {
+std::vector<bool> common_lanes(const std::vector<std::vector<bool>>& sets) {
     ENSURE(!sets.empty());
     const auto lanes = static_cast<std::int32_t>(sets.front().size());
     std::vector<bool> common(sets.front().size(), true);

@@ -47,9 +47,9 @@ struct LaneRange {
 /// ascending: what a worker that computed `part` may add up before it sends.
 [[nodiscard]] std::vector<LaneRange> complete_subtrees(std::int32_t lanes, LaneRange part);
 
-/// Who adds lanes up as far as they go has, of a set of lanes, the sums of its largest subtrees. By
-/// lane: whether all of these sets have it, in subtrees that none of them has added to more.
-[[nodiscard]] std::vector<bool> common_lanes(std::vector<std::vector<bool>> sets);
+/// By lane: whether it is in all of these sets, and with it all of every set's largest subtree that
+/// it is in. For of lanes that are added up as far as they go, only largest subtrees have a sum.
+[[nodiscard]] std::vector<bool> common_lanes(const std::vector<std::vector<bool>>& sets);
 
 /// Parent of a subtree in the tree over all `lanes`; the root has none and must not be asked.
 [[nodiscard]] LaneRange parent_of(std::int32_t lanes, LaneRange subtree);

@@ -16,11 +16,12 @@ std::vector<LayerRange> layers_of(const RunShape& shape, WorkerId self) {
     return layers;
 }
 
-/// All lists use the same memory, one after the other.
+/// All lists use the same memory, one after the other; null where there is none.
 std::map<StageId, StageMemory::Counts> counts_of(const Program& step,
                                                  std::initializer_list<const Program*> others) {
     auto counts = step.counts;
     for (const Program* const program : others) {
+        if (program == nullptr) continue;
         for (const auto& [stage, needed] : program->counts) {
             StageMemory::Counts& count = counts.at(stage);
             count.slots = std::max(count.slots, needed.slots);
@@ -96,8 +97,7 @@ void Assignment::add_stages(device::Device& device, device::Stream& stream,
     const auto pipeline_id = plan.shape.pipeline_of(self);
     if (!pipeline_id) return;
     const PipelineShape& pipeline = plan.shape.pipelines[pipeline_id->index()];
-    const Program none;
-    const auto counts = counts_of(step, {&evaluation, rest ? &*rest : &none});
+    const auto counts = counts_of(step, {&evaluation, rest ? &*rest : nullptr});
     for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
         auto& stage = stages.emplace_back();
         if (pipeline.stages[s].worker != self) continue;
@@ -112,7 +112,7 @@ std::vector<bool> Assignment::lanes_done() const {
     for (const auto& stage : stages) {
         if (stage) done.push_back(stage->gradients().lanes_done());
     }
-    if (!done.empty()) return common_lanes(std::move(done));
+    if (!done.empty()) return common_lanes(done);
     return std::vector<bool>(static_cast<std::size_t>(plan.shape.lanes.lanes));
 }
 

@@ -69,18 +69,18 @@ class Stage {
         open.work_area = free_areas_.back();
         free_areas_.pop_back();
     }
-    /// Frees the memory of microbatches: of the step only the sums of complete lanes are still
-    /// needed. The device must have nothing left to do.
-    void drop_memory() {
-        memory_.reset();
-        gradients_.keep_complete();
-    }
-
     void close_work_area(Microbatch microbatch) {
         Open& open = at(microbatch);
         ENSURE(open.work_area.has_value());
         free_areas_.push_back(*open.work_area);
         open.work_area.reset();
+    }
+
+    /// Frees the memory of microbatches: of the step only the sums of complete lanes are still
+    /// needed. The device must have nothing left to do.
+    void drop_memory() {
+        memory_.reset();
+        gradients_.keep_complete();
     }
 
   private:

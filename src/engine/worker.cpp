@@ -38,8 +38,7 @@ Worker::Worker(device::Device& device, const model::Network& network, const data
       sampler_{config.seed, train.samples(), plan.shape.lanes.microbatches, config.rows},
       stream_{device.make_stream()},
       messenger_{world, config.patience, config.recorder},
-      assignment_{make_assignment(plan)},
-      planned_{world.epoch()} {
+      assignment_{make_assignment(plan)} {
     if (config.begin == Begin::initial) initialize();
     stream_->synchronize();
 }
@@ -232,7 +231,6 @@ recover::Report Worker::report() const {
     report.owns.resize(plan().owners.chunks.size());
     report.holds.resize(static_cast<std::size_t>(network_.size()));
     report.lanes.resize(static_cast<std::size_t>(plan().shape.lanes.lanes));
-    report.planned = planned_;
     if (!has_state_) return report;
     report.lanes = assignment_->lanes_done();
     for (const OwnedState& owned : state.owned()) report.owns[owned.place] = true;
@@ -259,7 +257,6 @@ void Worker::adopt(std::unique_ptr<Assignment> assignment, Adopt content) {
         stream_->synchronize();  // before the one before goes
     }
     assignment_ = std::move(assignment);
-    planned_ = messenger_.world().epoch();
     has_state_ = content == Adopt::filled;
     holds_committed_ = true;
 }

@@ -140,7 +140,6 @@ class Worker {
     std::unique_ptr<device::Stream> stream_;
     Messenger messenger_;
     std::unique_ptr<Assignment> assignment_;
-    Epoch planned_;  // in which it got the assignment
     std::int32_t committed_steps_ = 0;
     bool has_state_ = false;
     bool holds_committed_ = true;  // the parameters that it computes with are those committed

@@ -30,7 +30,7 @@ std::optional<Whole> find_whole(const PipelineShape& pipeline, std::int32_t lane
         ENSURE(report->lanes.size() == static_cast<std::size_t>(lanes));
         done.push_back(report->lanes);
     }
-    const std::vector<bool> common = common_lanes(std::move(done));
+    const std::vector<bool> common = common_lanes(done);
     Whole whole{.pipeline = pipeline, .kept = {}, .missing = pipeline.lanes.size()};
     for (std::int32_t lane = pipeline.lanes.first; lane < pipeline.lanes.last; ++lane) {
         if (!common[static_cast<std::size_t>(lane)]) continue;
@@ -94,9 +94,6 @@ class Sharing {
 }  // namespace
 
 std::optional<Rest> keep_lanes(const Survey& survey, const InUse& in_use, const Manner& manner) {
-    for (const Report& report : survey.reports) {
-        if (report.planned != survey.reports.front().planned) return std::nullopt;
-    }
     std::vector<Whole> wholes;
     Rest rest{.shape = {.workers = {}, .lanes = in_use.shape.lanes, .pipelines = {}},
               .kept = {},

@@ -12,7 +12,9 @@
 
 namespace rhizome::recover {
 
-/// What the members work in. All who report the same `planned` work in the same.
+/// What the members work in: the same for all, since a repair counts only when all have agreed. Who
+/// was on its way back to a state file may have another; then some chunk has no owner, and nobody
+/// asks what can be kept.
 struct InUse {
     const RunShape& shape;
     schedule::Style style;

@@ -29,12 +29,11 @@ std::vector<bool> take_set(std::span<const std::uint32_t>& words, std::size_t si
 }  // namespace
 
 std::size_t words_of(const ReportSize& size) {
-    return 2 + size.notes + words_for(size.chunks) + words_for(size.layers) + words_for(size.lanes);
+    return 1 + size.notes + words_for(size.chunks) + words_for(size.layers) + words_for(size.lanes);
 }
 
 std::vector<std::uint32_t> to_words(const Report& report) {
-    std::vector<std::uint32_t> words{static_cast<std::uint32_t>(report.steps),
-                                     static_cast<std::uint32_t>(report.planned.value())};
+    std::vector<std::uint32_t> words{static_cast<std::uint32_t>(report.steps)};
     for (const std::int32_t note : report.notes) {
         words.push_back(std::bit_cast<std::uint32_t>(note));
     }
@@ -46,10 +45,8 @@ std::vector<std::uint32_t> to_words(const Report& report) {
 
 Report parse_report(WorkerId worker, const ReportSize& size, std::span<const std::uint32_t> words) {
     ENSURE(words.size() == words_of(size));
-    Report report{.worker = worker,
-                  .steps = static_cast<std::int32_t>(words[0]),
-                  .planned = Epoch{static_cast<std::int32_t>(words[1])}};
-    words = words.subspan(2);
+    Report report{.worker = worker, .steps = static_cast<std::int32_t>(words.front())};
+    words = words.subspan(1);
     for (std::size_t i = 0; i < size.notes; ++i) {
         report.notes.push_back(std::bit_cast<std::int32_t>(words[i]));
     }

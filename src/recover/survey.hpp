@@ -21,7 +21,6 @@ struct Report {
     /// By lane: it has the sum of the lane's gradients in all layers that it computes, and the
     /// losses if it makes them, of the step that is under way.
     std::vector<bool> lanes{};
-    Epoch planned{0};  // in which it got the shape that it works in
     /// What its training loop has to say to the others; decisions do not look at it.
     std::vector<std::int32_t> notes{};
 

@@ -22,13 +22,14 @@ Fault find_fault_of_kept(const Schedule& schedule, Purpose purpose) {
 }
 
 /// Where all is there already.
-void take_kept(const RunShape& shape, const Demand& demand, Ledger& ledger) {
+void take_kept(const Schedule& schedule, const Demand& demand, Ledger& ledger) {
+    const LaneShape& lanes = schedule.shape.lanes;
     for (const PipelineDemand& pipeline : demand.pipelines) {
         for (std::int32_t m = pipeline.first_microbatch; m < pipeline.last_microbatch; ++m) {
             const Microbatch microbatch{m};
-            if (!demand.is_kept(microbatch)) continue;
-            const auto lane = static_cast<std::size_t>(shape.lanes.lane_of(microbatch).value() -
-                                                       pipeline.lanes.first);
+            if (!schedule.keeps(microbatch)) continue;
+            const auto lane =
+                static_cast<std::size_t>(lanes.lane_of(microbatch).value() - pipeline.lanes.first);
             for (std::size_t s = 0; s < pipeline.stages.size(); ++s) {
                 ledger.work[pipeline.work_of(s, microbatch)] =
                     forward_done | input_done | weight_done;
@@ -109,7 +110,7 @@ std::optional<std::string> find_fault(const Schedule& schedule, Purpose purpose,
     ledger.lane_sizes.resize(demand.lanes, 0);
     ledger.messages.resize(demand.messages);
     ledger.peers.resize(instructions, nowhere);
-    take_kept(schedule.shape, demand, ledger);
+    take_kept(schedule, demand, ledger);
     for (std::size_t worker = 0; worker < schedule.programs.size(); ++worker) {
         if (auto fault = find_fault_of_worker(schedule, demand, worker, ledger)) {
             return fault;

@@ -115,7 +115,8 @@ void add_parameters(const RunShape& shape, const LayerTable& table, const Owners
                             demand.parameters.end());
 }
 
-void add_stages(const RunShape& shape, Demand& demand) {
+void add_stages(const Schedule& schedule, Demand& demand) {
+    const RunShape& shape = schedule.shape;
     demand.workers.resize(shape.workers.size());
     for (std::size_t p = 0; p < shape.pipelines.size(); ++p) {
         const PipelineShape& from = shape.pipelines[p];
@@ -137,9 +138,9 @@ void add_stages(const RunShape& shape, Demand& demand) {
                                        .first_owners = {}});
             demand.works += static_cast<std::size_t>(pipeline.last_microbatch) -
                             static_cast<std::size_t>(pipeline.first_microbatch);
-            for (const Lane lane : demand.kept) {
+            for (const Lane lane : schedule.kept) {
                 if (lane.value() < from.lanes.first || from.lanes.last <= lane.value()) continue;
-                demand.works_kept += static_cast<std::size_t>(demand.lane_length);
+                demand.works_kept += static_cast<std::size_t>(shape.lanes.length());
             }
             demand.lanes += static_cast<std::size_t>(from.lanes.size());
         }
@@ -211,9 +212,7 @@ Demand demand_of(const Schedule& schedule, const LayerTable& table, const Owners
     const RunShape& shape = schedule.shape;
     Demand demand;
     demand.purpose = purpose;
-    demand.lane_length = shape.lanes.length();
-    demand.kept = schedule.kept;
-    add_stages(shape, demand);
+    add_stages(schedule, demand);
     std::vector<bool> has_parts(shape.workers.size(), false);
     for (const PipelineDemand& pipeline : demand.pipelines) {
         has_parts[pipeline.stages.back().worker] = true;

@@ -9,7 +9,8 @@ class Missing {
   public:
     Missing(const Schedule& schedule, const Demand& demand, const Ledger& ledger,
             std::size_t worker, Scope scope)
-        : shape_{schedule.shape},
+        : schedule_{schedule},
+          shape_{schedule.shape},
           demand_{demand},
           ledger_{ledger},
           worker_{worker},
@@ -54,7 +55,7 @@ class Missing {
             all_ && training_ && stage > 0 && stages[stage - 1].worker != worker_;
         for (std::int32_t m = pipeline.first_microbatch; m < pipeline.last_microbatch; ++m) {
             const Microbatch microbatch{m};
-            if (demand_.is_kept(microbatch)) continue;
+            if (schedule_.keeps(microbatch)) continue;
             const std::size_t work = pipeline.work_of(stage, microbatch);
             const std::uint8_t done = ledger_.work[work];
             if (forward && (done & forward_done) == 0) return text_of(Kind::forward, stage, m);
@@ -120,6 +121,7 @@ class Missing {
                         .peer = shape_.workers[peer]});
     }
 
+    const Schedule& schedule_;
     const RunShape& shape_;
     const Demand& demand_;
     const Ledger& ledger_;

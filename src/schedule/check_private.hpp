@@ -3,7 +3,6 @@
 // walks each list once.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -73,10 +72,8 @@ struct Demand {
     std::vector<WorkerDemand> workers;
     std::vector<std::size_t> parts_senders;  // by row
     std::vector<ParametersPath> parameters;  // ascending
-    std::int32_t lane_length = 1;            // microbatches
-    std::vector<Lane> kept;                  // lanes, ascending
     std::size_t works = 0;                   // microbatches of all stages
-    std::size_t works_kept = 0;              // of them
+    std::size_t works_kept = 0;              // of them, for which nothing is computed
     std::size_t lanes = 0;                   // lanes of all stages
     // Messages are numbered: activations and gradients by what receives or sends them at the later
     // stage, then sums, parts by sender and receiver, parameters.
@@ -89,10 +86,6 @@ struct Demand {
     [[nodiscard]] std::size_t gradient(std::size_t work) const { return works + work; }
     [[nodiscard]] std::size_t parts(std::size_t row, std::size_t to) const {
         return first_parts + row * workers.size() + to;
-    }
-    /// Is nothing computed for it?
-    [[nodiscard]] bool is_kept(Microbatch microbatch) const {
-        return std::binary_search(kept.begin(), kept.end(), Lane{microbatch.value() / lane_length});
     }
     /// No right schedule is shorter.
     [[nodiscard]] std::size_t instructions_min() const;

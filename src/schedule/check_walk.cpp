@@ -97,7 +97,7 @@ class Walk {
             return "its pipeline has microbatches " + std::to_string(first) + " to " +
                    std::to_string(last - 1);
         }
-        if (!is_sum(i.kind) && demand_.is_kept(i.microbatch)) {
+        if (!is_sum(i.kind) && schedule_.keeps(i.microbatch)) {
             return "its lane is kept (nothing is computed for it)";
         }
         return std::nullopt;

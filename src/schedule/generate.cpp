@@ -229,8 +229,7 @@ Schedule generate(Style style, const RunShape& shape, const std::vector<Lane>& k
         const PipelineId id{static_cast<std::int32_t>(p)};
         std::vector<Microbatch> microbatches;
         for (std::int32_t m = shape.first_microbatch(id); m < shape.last_microbatch(id); ++m) {
-            const Lane lane = shape.lanes.lane_of(Microbatch{m});
-            if (!std::binary_search(kept.begin(), kept.end(), lane)) microbatches.emplace_back(m);
+            if (!schedule.keeps(Microbatch{m})) microbatches.emplace_back(m);
         }
         const auto workers = workers_of(shape.pipelines[p]);
         for (std::size_t w = 0; w < workers.size(); ++w) {

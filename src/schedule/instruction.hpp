@@ -6,6 +6,7 @@
 // instruction's own worker, except in receive_sum, where it is the peer.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -58,6 +59,11 @@ struct Schedule {
     /// Lanes whose sums and losses their pipelines have from before, ascending: nothing is computed
     /// for them, and at the end of the step they count like all others.
     std::vector<Lane> kept{};
+
+    /// Is its lane kept?
+    [[nodiscard]] bool keeps(Microbatch microbatch) const {
+        return std::binary_search(kept.begin(), kept.end(), shape.lanes.lane_of(microbatch));
+    }
     friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 

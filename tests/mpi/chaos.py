@@ -120,6 +120,11 @@ class Run:
         return self.killed | {int(path.name): int(re.search(r"at (\d+) us", path.read_text())[1])
                               for path in (self.folder / "faults").glob("*")}
 
+    def stopped(self):
+        """Ranks that their watches killed, some time later."""
+        return {int(path.name) for path in (self.folder / "faults").glob("*")
+                if path.read_text().startswith("stop")}
+
     def judge(self):
         said = self.log.read_text(errors="replace")
         self.repairs = self.metrics("repair")
@@ -143,7 +148,7 @@ class Run:
 
     def latencies_ms(self):
         """From each kill to the end of the repair that names its victim."""
-        fired = self.fired()
+        fired = {rank: when for rank, when in self.fired().items() if rank not in self.stopped()}
         return [(each["time_us"] - max(fired[rank] for rank in each["lost"])) / 1e3
                 for each in self.repairs if each["lost"] and all(rank in fired for rank in each["lost"])]
 
@@ -211,11 +216,13 @@ def matrix(place, table, given):
                     run.faults.append(f"{faults}: {missing} did not die")
                 table.add("in a repair, " + name_of(keys), run)
     # What is left of a step is done in what is left of the shape; the new shape comes after it.
-    for ranks, keys in [(4, {"pipelines": "2x2", "owners": "4"}), (6, {"pipelines": "2x3", "owners": "4"})]:
+    for ranks, keys in [(4, {"pipelines": "2x2", "owners": "4"}), (5, {"pipelines": "2,2,1", "owners": "4"})]:
         last = ranks - 1
-        for step, where in [(3, what) for what in ("F#0", "B#1", "SS", "RS", "SP", "C", "U")] + \
-                           [(4, phase) for phase in REPAIR[1:]]:
-            run, _ = one(ranks, keys, f"stop@{last}/3/F#0,kill@1/{step}/{where}", [last, 1])
+        # The step comes to these places only when nobody is stopped any more.
+        for step, where in [(3, what) for what in ("C", "U")] + [(4, phase) for phase in REPAIR[1:]]:
+            run, missing = one(ranks, keys, f"stop@{last}/3/F#0,kill@1/{step}/{where}", [last, 1])
+            if missing:
+                run.faults.append(f"{where}: {missing} did not die")
             if not run.repairs or run.repairs[0]["rung"] != 2:
                 run.faults.append("nothing was kept")
             table.add("after lanes were kept, " + name_of(keys), run)

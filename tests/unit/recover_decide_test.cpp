@@ -312,13 +312,6 @@ TEST(Redo, KeepsNoLaneThatAStageHasNotDone) {
     EXPECT_EQ(kept(), lanes_of({0, 3}));
 }
 
-TEST(Redo, IsNotForThoseWhoWorkInDifferentShapes) {
-    const Team team = three_pipelines();
-    Survey survey = team.without({2}, {0, 1, 3});
-    survey.reports[1].planned = Epoch{4};
-    EXPECT_EQ(decide(survey, team.facts, team.in_use()).rung, Rung::replan);
-}
-
 TEST(Redo, IsNotForAStepThatANewShapeDoesSooner) {
     const Team team = three_pipelines();
     // Two of three lanes' work would be one pipeline's, and two do all of it as soon.

@@ -8,8 +8,7 @@ namespace {
 
 TEST(Report, TravelsAsNumbers) {
     for (const std::size_t chunks : {1U, 31U, 32U, 33U, 100U}) {
-        Report report{
-            .worker = WorkerId{7}, .steps = 1234567, .planned = Epoch{12}, .notes = {-1, 0, 5}};
+        Report report{.worker = WorkerId{7}, .steps = 1234567, .notes = {-1, 0, 5}};
         for (std::size_t c = 0; c < chunks; ++c) report.owns.push_back(c % 3 == 0);
         report.holds = {true, false, true};
         report.lanes = {false, true, true, false};
