@@ -11,6 +11,7 @@ constexpr auto layout = KeyKind::layout;
 
 constexpr RealRange bound_range{">= 0.01", [](double x) { return x >= 0.01; }};
 constexpr RealRange rate_range{">= 1", [](double x) { return x >= 1; }};
+constexpr RealRange calm_range{"in [0, 1e6]", [](double x) { return x >= 0 && x <= 1e6; }};
 constexpr RealRange latency_range{"in [0, 1000]", [](double x) { return x >= 0 && x <= 1000; }};
 
 MaybeProblem read_steps(std::string_view text, std::optional<StepRange>& value) {
@@ -214,6 +215,13 @@ std::vector<Key> make_shape_keys() {
         real("bounds.repair_s", layout, bound_range,
              "Seconds from a loss to the end of its repair; past them a worker leaves.",
              [](auto& c) -> auto& { return c.bounds.repair_s; }),
+        whole("losses.in_a_row", layout, {0, 1000},
+              "Losses that can follow one another before a calm moment; each needs a communicator.",
+              [](auto& c) -> auto& { return c.losses.in_a_row; }),
+        real("losses.calm_s", layout, calm_range,
+             "Seconds after a loss until a moment is calm: communicators for further losses are "
+             "made then, if few are left.",
+             [](auto& c) -> auto& { return c.losses.calm_s; }),
         real("pace.flops_per_s", layout, rate_range, "Of the accelerator that device=paced plays.",
              [](auto& c) -> auto& { return c.pace.flops_per_s; }),
         real("pace.link_bytes_per_s", layout, rate_range, "Of each link that device=paced plays.",

@@ -160,6 +160,14 @@ void Metrics::on_repair(const engine::RepairRecord& record) {
                    {"seconds", seconds()}}));
 }
 
+void Metrics::on_renewal(std::int32_t steps, Nanoseconds took) {
+    last_step_ = clock_.now();
+    write(line_of({{"event", "renewal"},
+                   {"steps", steps},
+                   {"renew_s", seconds_of(took)},
+                   {"seconds", seconds()}}));
+}
+
 std::optional<std::int32_t> Metrics::last_step() const {
     constexpr off_t tail = 65536;  // more than several lines
     struct stat facts{};

@@ -88,7 +88,8 @@ std::string rank_name(const world::Variable& variable) {
 
 ExitCode train_on_mpi(TrainSettings& settings, world::Pulse& pulse, const Command& command,
                       const world::Variable& variable, const Log& log) {
-    const auto world = world::make_mpi_world({.pulse = pulse});
+    const auto world =
+        world::make_mpi_world({.pulse = pulse, .spares = command.config.losses.in_a_row});
     const auto ranks = static_cast<std::int32_t>(world->members().size());
     const auto warning = world::check_launch(variable, ranks);
     if (warning && world::is_first(*world)) log.warn(*warning);

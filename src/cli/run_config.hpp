@@ -30,6 +30,13 @@ struct BoundsConfig {
     friend bool operator==(const BoundsConfig&, const BoundsConfig&) = default;
 };
 
+/// What a run is ready for.
+struct LossesConfig {
+    std::int32_t in_a_row = 31;  // so many, without a calm moment in between
+    double calm_s = 60;          // a moment is calm so long after the last one
+    friend bool operator==(const LossesConfig&, const LossesConfig&) = default;
+};
+
 /// The accelerator and the network whose timing the paced device has.
 struct PaceConfig {
     double flops_per_s = 1e9;
@@ -72,6 +79,7 @@ struct RunConfig {
     std::string costs;        // of layers, a file of `rhizome profile`; empty: estimated
     std::int32_t owners = 2;  // copies of each chunk's state; 0: on every worker
     BoundsConfig bounds;
+    LossesConfig losses;
     PaceConfig pace;                          // of the paced device
     std::int32_t evaluate_interval = 100;     // steps; 0: only at the end
     std::int32_t evaluate_microbatches = 32;  // at most

@@ -12,8 +12,6 @@ namespace {
 
 double seconds_of(Nanoseconds time) { return std::chrono::duration<double>(time).count(); }
 
-std::string ms_text(Nanoseconds time) { return to_short(seconds_of(time) * 1e3) + " ms"; }
-
 std::int32_t evaluation_microbatches(const Preparation& prepared) {
     const auto& evaluation = prepared.plan.evaluation;
     return evaluation ? evaluation->shape.lanes.microbatches : 0;
@@ -38,6 +36,8 @@ engine::RepairConfig repair_config(const RunConfig& config, const Preparation& p
             .evaluation_microbatches = evaluation_microbatches(prepared),
             .at_most = to_nanoseconds(config.bounds.repair_s)};
 }
+
+std::string ms_text(Nanoseconds time) { return to_short(seconds_of(time) * 1e3) + " ms"; }
 
 std::string workers_text(const std::vector<WorkerId>& workers) {
     std::string text = workers.size() == 1 ? "worker " : "workers ";

@@ -33,6 +33,9 @@ class Observer final : public engine::TrainObserver {
         voice_.on_evaluation(steps, loss);
     }
     void on_repair(const engine::RepairRecord& record) override { on_repair_(record); }
+    void on_renewal(std::int32_t steps, Nanoseconds took) override {
+        voice_.on_renewal(steps, took);
+    }
 
   private:
     Voice& voice_;
@@ -372,6 +375,7 @@ engine::TrainEnd Training::train() {
     loop.stop_asked = [this] { return speaks() && settings_.hears_stop(); };
     loop.save_asked = [this] { return speaks() && settings_.hears_save(); };
     loop.repair = repair_.get();
+    loop.calm = to_nanoseconds(config_.losses.calm_s);
     loop.part = [this] { return part(); };
     Observer observer{*voice_, [this](const engine::RepairRecord& record) { on_repair(record); }};
     return engine::train(*worker_, loop, observer);

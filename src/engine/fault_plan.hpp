@@ -3,14 +3,14 @@
 //
 //   kill@2/12/F#3          worker 2 is killed in step 12, before its fourth forward
 //   stop@0/*/move          worker 0 stops in the moves of its first repair
-//   exit@1/5/evaluation:F  worker 1 leaves by exit(0) at the beginning of an evaluation after 5
-//   steps soak@7/0.001           every worker is killed at every place with this chance, but not
-//   one that
-//                          knows to be the last
+//   exit@1/5/evaluation:F  worker 1 leaves by exit(0) at the beginning of an evaluation after
+//                          5 steps
+//   soak@7/0.001           every worker is killed at every place with this chance, but not one
+//                          that knows to be the last
 //
 // Several are separated by commas. A place is a word of an instruction (F, SA, C, ...), counted
 // from #0 in its list, or a phase of a repair (open, report, decide, load, move, agree, adopt), or
-// save or end.
+// save, renew or end.
 #pragma once
 
 #include <cstdint>

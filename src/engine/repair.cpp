@@ -71,7 +71,9 @@ class Repair {
             ++record_.attempts;
             if (worker_.abandon() != CommStatus::ok || now() >= deadline) return lost();
             worker_.reach(Phase::open);
-            if (worker_.open_epoch(deadline) != CommStatus::ok) return lost();
+            const CommStatus opened = worker_.open_epoch(deadline);
+            if (opened == CommStatus::revoked) return no_epoch_left();
+            if (opened != CommStatus::ok) return lost();
             record_.opened = now();
             record_.epoch = world().epoch();
             if (!config_.is_allowed(world())) return lost();
@@ -106,6 +108,12 @@ class Repair {
     [[nodiscard]] RepairEnd lost() {
         record_.ended = now();
         return {CommStatus::timed_out, record_, {}};
+    }
+
+    [[nodiscard]] RepairEnd no_epoch_left() {
+        record_.rung = recover::Rung::park;
+        record_.reason = "more losses came in a row than it was ready for";
+        return lost();
     }
 
     [[nodiscard]] CommStatus attempt() {

@@ -41,6 +41,7 @@ class Loop {
           observer_{observer},
           done_{config.first_step},
           tended_{config.first_step},
+          calm_since_{now()},
           reached_{now()} {}
 
     [[nodiscard]] TrainEnd run() {
@@ -55,6 +56,8 @@ class Loop {
                 ended = status == CommStatus::ok;
             } else if (may_replan() && saver_is_idle()) {
                 status = replan();
+            } else if (may_renew()) {
+                status = renew();
             } else {
                 status = step();
             }
@@ -154,6 +157,14 @@ class Loop {
         return save();  // what waited for this
     }
 
+    /// Not between losses that follow one another.
+    [[nodiscard]] CommStatus renew() {
+        const Nanoseconds began = now();
+        const CommStatus status = worker_.renew();
+        if (status == CommStatus::ok) observer_.on_renewal(done_, now() - began);
+        return status;
+    }
+
     [[nodiscard]] Notes notes() const {
         Notes notes{.tended = tended_, .save_heard = save_heard_};
         if (config_.saver != nullptr) notes.saver = config_.saver->notes();
@@ -169,10 +180,16 @@ class Loop {
         if (repaired.record.rung == recover::Rung::state_file) tended_ = done_;
         if (config_.saver != nullptr) config_.saver->begin_epoch(all.saver);
         votes_ &= ~vote::idle;  // what was said of saves then is no longer so
+        votes_ &= ~vote::calm;
+        calm_since_ = now();
         observer_.on_repair(repaired.record);
     }
 
     [[nodiscard]] bool may_replan() const { return replan_from_ && *replan_from_ <= done_; }
+    [[nodiscard]] bool may_renew() {
+        return config_.repair != nullptr && (votes_ & vote::calm) != 0 &&
+               worker_.messenger().world().runs_short();
+    }
     [[nodiscard]] bool saver_is_idle() const {
         return config_.saver == nullptr || config_.saver->is_idle();
     }
@@ -190,6 +207,7 @@ class Loop {
         save_heard_ = config_.save_asked() || save_heard_;
         if (save_heard_) votes &= ~vote::no_save;
         if (config_.saver != nullptr) votes &= config_.saver->votes();
+        if (now() - calm_since_ < config_.calm) votes &= ~vote::calm;
         return votes;
     }
 
@@ -201,6 +219,7 @@ class Loop {
     Votes votes_ = vote::all;                  // of all, in the last step's agreement
     bool stopped_ = false;                     // by somebody's wish, before the last step
     bool save_heard_ = false;                  // a wish that no committed step has told the others
+    Nanoseconds calm_since_;                   // the last repair
     std::vector<Nanoseconds> reached_;         // when steps were done, from the first one on
     std::optional<std::int32_t> replan_from_;  // after so many steps a new shape may pay
     std::string parked_;                       // why nothing can be made of those who are left

@@ -19,7 +19,8 @@ inline constexpr Votes idle = 4;      // nobody has anything under way for a sav
 inline constexpr Votes well = 8;      // and what was under way has not failed
 inline constexpr Votes patient = 16;  // nobody has waited for a save for too long
 inline constexpr Votes finite = 32;   // nobody has a parameter that is not finite
-inline constexpr Votes all = 63;
+inline constexpr Votes calm = 64;     // nobody has come through a loss lately
+inline constexpr Votes all = 127;
 
 }  // namespace vote
 

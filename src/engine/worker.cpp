@@ -224,6 +224,16 @@ CommStatus Worker::open_epoch(Nanoseconds deadline) {
     return messenger_.wait(*stream_->record());
 }
 
+CommStatus Worker::renew() {
+    reach(Phase::renew);
+    if (const CommStatus status = messenger_.drain(); status != CommStatus::ok) return status;
+    // Nobody waits there for one who has given up.
+    if (const Voted all = agree(vote::all); all.status != CommStatus::ok) return all.status;
+    reach(Phase::renew);
+    agreement_ = messenger_.world().renew(messenger_.deadline());
+    return agreement_;
+}
+
 recover::Report Worker::report() const {
     const WorkerState& state = assignment_->state;
     recover::Report report{.worker = messenger_.world().self(),

@@ -103,6 +103,9 @@ class Worker {
     /// Opens the next epoch, after giving up.
     [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline);
 
+    /// Makes further epochs possible (World::renew), between two steps; all workers call it.
+    [[nodiscard]] CommStatus renew();
+
     /// What it has of the state.
     [[nodiscard]] recover::Report report() const;
     /// Another one, without content, for the members of the epoch. Frees what the present one has

@@ -43,12 +43,15 @@ class FakeRun {
     [[nodiscard]] Agreement agree(WorkerId self, std::uint32_t flags, Nanoseconds deadline);
     void revoke(WorkerId self);
     [[nodiscard]] CommStatus open_epoch(WorkerId self, Nanoseconds deadline);
+    [[nodiscard]] bool runs_short(WorkerId self) const;
+    [[nodiscard]] CommStatus renew(WorkerId self, Nanoseconds deadline);
     [[noreturn]] void die(WorkerId self);
 
   private:
     struct Life {
         std::vector<WorkerId> members;
         std::int32_t epoch = 0;
+        std::int32_t epochs_left = 0;
         std::int32_t revoked_epochs = 0;  // all before this one
         [[nodiscard]] bool knows_revoked(Epoch which) const {
             return which.value() < revoked_epochs;
@@ -123,6 +126,11 @@ class FakeWorld final : public World {
         if (!run_.enter(self_)) return CommStatus::timed_out;
         return run_.open_epoch(self_, deadline);
     }
+    [[nodiscard]] bool runs_short() const override { return run_.runs_short(self_); }
+    [[nodiscard]] CommStatus renew(Nanoseconds deadline) override {
+        if (!run_.enter(self_)) return CommStatus::timed_out;
+        return run_.renew(self_, deadline);
+    }
 
     [[noreturn]] void die() { run_.die(self_); }
 
@@ -139,7 +147,10 @@ FakeRun::FakeRun(const FakeWorldConfig& config)
       agreements_{config_, turns_, draws_},
       lives_(static_cast<std::size_t>(config.workers)) {
     for (std::int32_t worker = 0; worker < config.workers; ++worker) all_.emplace_back(worker);
-    for (Life& each : lives_) each.members = all_;
+    for (Life& each : lives_) {
+        each.members = all_;
+        each.epochs_left = config_.spares;
+    }
     for (const FakeKill& kill : config_.kills) ENSURE(kill.worker.value() < config.workers);
     for (const FakeStop& stop : config_.stops) ENSURE(stop.worker.value() < config.workers);
     turns_.describe_with([this](WorkerId worker) {
@@ -281,12 +292,14 @@ bool FakeRun::anybody_knows_revoked(Epoch epoch) const {
 }
 
 CommStatus FakeRun::open_epoch(WorkerId self, Nanoseconds deadline) {
+    if (life(self).epochs_left == 0) return CommStatus::revoked;
     agreements_.come(self);
     while (true) {
         if (auto members = agreements_.opened(self)) {
             Life& mine = life(self);
             mine.members = *std::move(members);
             ++mine.epoch;
+            --mine.epochs_left;
             post_.open_epoch(self);
             return CommStatus::ok;
         }
@@ -294,6 +307,18 @@ CommStatus FakeRun::open_epoch(WorkerId self, Nanoseconds deadline) {
         turns_.wait(self, FakeWait::agree, deadline);
         if (falls(self)) return CommStatus::timed_out;
     }
+}
+
+bool FakeRun::runs_short(WorkerId self) const {
+    const Life& mine = lives_[self.index()];
+    const auto losses_max = static_cast<std::int32_t>(mine.members.size()) - 1;
+    return mine.epochs_left < std::min(losses_max, (config_.spares + 1) / 2);
+}
+
+CommStatus FakeRun::renew(WorkerId self, Nanoseconds deadline) {
+    const CommStatus status = agree(self, 1, deadline).status;
+    if (status == CommStatus::ok) life(self).epochs_left = config_.spares;
+    return status;
 }
 
 void FakeRun::die(WorkerId self) {

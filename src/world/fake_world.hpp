@@ -20,7 +20,8 @@
 
 namespace rhizome::world {
 
-/// Calls of a worker to send, receive, poll, rest, agree, revoke and open_epoch are counted from 0.
+/// Calls of a worker to send, receive, poll, rest, agree, revoke, open_epoch and renew are counted
+/// from 0.
 /// It dies at the beginning of this one; with `after`, that much later, wherever it then waits (it
 /// may have given its flags to an agreement and not learned the outcome).
 struct FakeKill {
@@ -52,6 +53,7 @@ struct FakeWorldConfig {
     double bytes_per_s = 0.0;
     FakeSends sends = FakeSends::drawn;
 
+    std::int32_t spares = 1 << 30;         // epochs that can be opened before a renewal
     Nanoseconds detection_max{1'000'000};  // until another worker knows of a death; drawn for each
     double switch_chance = 0.05;  // that a call that need not wait lets another worker run first
     std::vector<FakeKill> kills{};

@@ -33,9 +33,10 @@ std::vector<std::uint32_t> look_who_lives(MPI_Comm comm, std::int32_t ranks) {
 
 }  // namespace
 
-std::optional<std::vector<WorkerId>> agree_on_members(MPI_Comm comm, const AgreeOnce& agree) {
-    std::int32_t ranks = 0;
-    MPI_Comm_size(comm, &ranks);
+std::optional<std::vector<WorkerId>> agree_on_members(MPI_Comm comm,
+                                                      const std::vector<WorkerId>& workers,
+                                                      const AgreeOnce& agree) {
+    const auto ranks = static_cast<std::int32_t>(workers.size());
     // Everybody goes through the same agreements, whatever one of them says: rank by rank, whether
     // all had the same list, whether all know that. It is repeated only for a loss that came in
     // between, so it ends.
@@ -58,7 +59,8 @@ std::optional<std::vector<WorkerId>> agree_on_members(MPI_Comm comm, const Agree
         std::vector<WorkerId> members;
         for (std::int32_t rank = 0; rank < ranks; ++rank) {
             const std::uint32_t word = all[static_cast<std::size_t>(rank / bits)];
-            if ((word >> (rank % bits) & 1) != 0) members.emplace_back(rank);
+            const bool lives = (word >> (rank % bits) & 1) != 0;
+            if (lives) members.push_back(workers[static_cast<std::size_t>(rank)]);
         }
         return members;
     }

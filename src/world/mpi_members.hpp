@@ -18,10 +18,10 @@ namespace rhizome::world {
 /// One agreement on the communicator in question, with the world's deadline.
 using AgreeOnce = std::function<Agreement(std::uint32_t flags)>;
 
-/// Ranks that all who live take to be alive, ascending: the same list for all of them. Acknowledges
-/// the others, so that later agreements report only those lost after them. Nothing if an agreement
-/// was late.
-[[nodiscard]] std::optional<std::vector<WorkerId>> agree_on_members(MPI_Comm comm,
-                                                                    const AgreeOnce& agree);
+/// Those of `workers`, who are the ranks of `comm`, that all who live take to be alive: the same
+/// list for all of them. Acknowledges the others, so that later agreements report only those lost
+/// after them. Nothing if an agreement was late.
+[[nodiscard]] std::optional<std::vector<WorkerId>> agree_on_members(
+    MPI_Comm comm, const std::vector<WorkerId>& workers, const AgreeOnce& agree);
 
 }  // namespace rhizome::world

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "world/backoff.hpp"
+#include "world/mpi_duplicates.hpp"
 #include "world/world.hpp"
 
 namespace rhizome::world {
@@ -63,17 +64,6 @@ void require_fault_tolerance() {
     throw ConfigError{
         "the loss of a worker would end this run (MPI was started without fault tolerance), start "
         "with `rhizome run`, or give mpirun the option --with-ft ulfm"};
-}
-
-MPI_Comm duplicate(MPI_Comm of) {
-    MPI_Comm made = MPI_COMM_NULL;
-    if (MPI_Comm_dup(of, &made) != MPI_SUCCESS) {
-        throw UserError{
-            ExitCode::peer_lost,
-            "the workers did not get together (one was lost at the start), start again"};
-    }
-    MPI_Comm_set_errhandler(made, MPI_ERRORS_RETURN);
-    return made;
 }
 
 /// An empty message from everybody to everybody. Every later death then closes a socket to each,
@@ -137,9 +127,11 @@ MpiStart start_mpi(std::int32_t spares_max, Nanoseconds meeting_max) {
     MpiStart start;
     MPI_Comm_rank(MPI_COMM_WORLD, &start.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &start.ranks);
-    const std::int32_t spares = std::min(spares_max, start.ranks - 1);
-    for (std::int32_t made = 0; made <= spares; ++made) {
-        start.duplicates.push_back(duplicate(made == 0 ? MPI_COMM_WORLD : start.duplicates[0]));
+    start.duplicates = make_duplicates(MPI_COMM_WORLD, 1 + std::min(spares_max, start.ranks - 1));
+    if (start.duplicates.empty()) {
+        throw UserError{
+            ExitCode::peer_lost,
+            "the workers did not get together (one was lost at the start), start again"};
     }
     meet_everybody(start, meeting_max);
     return start;

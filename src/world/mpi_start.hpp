@@ -20,12 +20,11 @@ namespace rhizome::world {
 struct MpiStart {
     std::int32_t rank = 0;
     std::int32_t ranks = 0;
-    /// Duplicates of everybody, errors returned: one for each epoch.
+    /// Of everybody, one for each epoch.
     std::vector<MPI_Comm> duplicates;
 };
 
-/// With no more spares than there may be losses. Throws ConfigError and UserError as
-/// make_mpi_world().
+/// Throws ConfigError and UserError as make_mpi_world().
 [[nodiscard]] MpiStart start_mpi(std::int32_t spares_max, Nanoseconds meeting_max);
 
 /// What a return code says of peers and epoch. Throws std::runtime_error for what nobody foresaw;

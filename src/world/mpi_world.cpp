@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "world/backoff.hpp"
+#include "world/mpi_duplicates.hpp"
 #include "world/mpi_members.hpp"
 #include "world/mpi_start.hpp"
 
@@ -17,13 +18,12 @@ namespace {
 class MpiWorld final : public World {
   public:
     explicit MpiWorld(const MpiWorldConfig& config)
-        : pulse_{config.pulse},
-          piece_bytes_{config.piece_bytes},
-          start_{start_mpi(config.spares, config.meeting_max)},
-          comm_{start_.duplicates.front()},
-          self_{start_.rank} {
+        : pulse_{config.pulse}, piece_bytes_{config.piece_bytes}, spares_max_{config.spares} {
         ENSURE(piece_bytes_ > 0 && piece_bytes_ <= std::size_t{INT_MAX});
-        for (std::int32_t rank = 0; rank < start_.ranks; ++rank) members_.emplace_back(rank);
+        const MpiStart start = start_mpi(spares_max_, config.meeting_max);
+        self_ = WorkerId{start.rank};
+        for (std::int32_t rank = 0; rank < start.ranks; ++rank) members_.emplace_back(rank);
+        take(start.duplicates);
     }
 
     [[nodiscard]] WorkerId self() const override { return self_; }
@@ -38,6 +38,8 @@ class MpiWorld final : public World {
     void revoke() override;
     [[nodiscard]] Epoch epoch() const override { return epoch_; }
     [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline) override;
+    [[nodiscard]] bool runs_short() const override;
+    [[nodiscard]] CommStatus renew(Nanoseconds deadline) override;
 
   private:
     struct Piece {
@@ -64,15 +66,21 @@ class MpiWorld final : public World {
     /// The same for all. True if any ends.
     bool advance_all();
     [[nodiscard]] Agreement agree_on(MPI_Comm comm, std::uint32_t flags, Nanoseconds deadline);
+    /// Goes on with the first of these, whose ranks are the members.
+    void take(std::vector<MPI_Comm> duplicates);
+    [[nodiscard]] MPI_Comm comm() const { return duplicates_[used_]; }
+    [[nodiscard]] int rank_of(WorkerId member) const;
     /// Looks whether somebody ended the epoch.
     [[nodiscard]] bool is_revoked();
 
     Pulse& pulse_;
     std::size_t piece_bytes_;
-    MpiStart start_;
+    std::int32_t spares_max_;
+    std::vector<MPI_Comm> duplicates_;  // one for each epoch since they were made
+    std::vector<WorkerId> ranks_;       // of each of them
+    std::size_t used_ = 0;              // of them, before the epoch's
     Epoch epoch_{0};
-    MPI_Comm comm_;  // the epoch's
-    WorkerId self_;
+    WorkerId self_{0};
     std::vector<WorkerId> members_;
     SteadyClock clock_;
     std::vector<Message> messages_;
@@ -85,7 +93,7 @@ class MpiWorld final : public World {
 template <class BeginPiece>
 Ticket MpiWorld::begin(Direction direction, WorkerId peer, Tag tag, std::size_t bytes,
                        const BeginPiece& begin_piece) {
-    ENSURE(peer != self_ && peer.value() < start_.ranks);
+    ENSURE(peer != self_);
     ENSURE(tag.value() <= tag_max);
     const Ticket ticket = take_free_ticket();
     Message& message = messages_[ticket.index()];
@@ -121,16 +129,16 @@ Ticket MpiWorld::take_free_ticket() {
 Ticket MpiWorld::send(WorkerId to, Tag tag, std::span<const std::byte> bytes) {
     return begin(Direction::out, to, tag, bytes.size(),
                  [&](std::size_t offset, int size, MPI_Request* request) {
-                     return MPI_Isend(bytes.data() + offset, size, MPI_BYTE, to.value(),
-                                      tag.value(), comm_, request);
+                     return MPI_Isend(bytes.data() + offset, size, MPI_BYTE, rank_of(to),
+                                      tag.value(), comm(), request);
                  });
 }
 
 Ticket MpiWorld::receive(WorkerId from, Tag tag, std::span<std::byte> bytes) {
     return begin(Direction::in, from, tag, bytes.size(),
                  [&](std::size_t offset, int size, MPI_Request* request) {
-                     return MPI_Irecv(bytes.data() + offset, size, MPI_BYTE, from.value(),
-                                      tag.value(), comm_, request);
+                     return MPI_Irecv(bytes.data() + offset, size, MPI_BYTE, rank_of(from),
+                                      tag.value(), comm(), request);
                  });
 }
 
@@ -181,7 +189,7 @@ bool MpiWorld::advance_all() {
 
 bool MpiWorld::is_revoked() {
     int revoked = 0;
-    MPIX_Comm_is_revoked(comm_, &revoked);
+    MPIX_Comm_is_revoked(comm(), &revoked);
     return revoked != 0;
 }
 
@@ -198,7 +206,7 @@ void MpiWorld::rest(Nanoseconds until) {
 }
 
 Agreement MpiWorld::agree(std::uint32_t flags, Nanoseconds deadline) {
-    return agree_on(comm_, flags, deadline);
+    return agree_on(comm(), flags, deadline);
 }
 
 Agreement MpiWorld::agree_on(MPI_Comm comm, std::uint32_t flags, Nanoseconds deadline) {
@@ -222,23 +230,57 @@ Agreement MpiWorld::agree_on(MPI_Comm comm, std::uint32_t flags, Nanoseconds dea
 }
 
 void MpiWorld::revoke() {
-    if (!is_revoked()) MPIX_Comm_revoke(comm_);
+    if (!is_revoked()) MPIX_Comm_revoke(comm());
     revocation_known_ = true;
 }
 
 CommStatus MpiWorld::open_epoch(Nanoseconds deadline) {
     ENSURE(free_.size() == messages_.size() && "poll() has told how everything ended");
-    const std::size_t next = epoch_.index() + 1;
-    if (next == start_.duplicates.size()) return CommStatus::revoked;
-    MPI_Comm comm = start_.duplicates[next];
+    const std::size_t next = used_ + 1;
+    if (next == duplicates_.size()) return CommStatus::revoked;
+    const MPI_Comm comm = duplicates_[next];
     auto members = agree_on_members(
-        comm, [&](std::uint32_t flags) { return agree_on(comm, flags, deadline); });
+        comm, ranks_, [&](std::uint32_t flags) { return agree_on(comm, flags, deadline); });
     if (!members) return CommStatus::timed_out;
     epoch_ = Epoch{epoch_.value() + 1};
-    comm_ = comm;
+    used_ = next;
     members_ = *std::move(members);
     revocation_known_ = false;
     return CommStatus::ok;
+}
+
+bool MpiWorld::runs_short() const {
+    const auto left = static_cast<std::int32_t>(duplicates_.size() - used_) - 1;
+    const auto losses_max = static_cast<std::int32_t>(members_.size()) - 1;
+    return left < std::min(losses_max, (spares_max_ + 1) / 2);
+}
+
+CommStatus MpiWorld::renew(Nanoseconds deadline) {
+    ENSURE(free_.size() == messages_.size() && "poll() has told how everything ended");
+    const auto living = static_cast<std::int32_t>(members_.size());
+    std::vector<MPI_Comm> made;
+    {
+        const Nanoseconds now = clock_.now();
+        const Pulse::Waiting waiting{pulse_, std::max(deadline - now, Nanoseconds{0})};
+        made = make_duplicates_of_living(comm(), living, 1 + std::min(spares_max_, living - 1));
+    }
+    const Agreement agreement = agree(made.empty() ? 0 : 1, deadline);
+    if (agreement.status != CommStatus::ok) return agreement.status;
+    if (agreement.flags == 0) return CommStatus::revoked;
+    take(std::move(made));
+    return CommStatus::ok;
+}
+
+void MpiWorld::take(std::vector<MPI_Comm> duplicates) {
+    duplicates_ = std::move(duplicates);
+    ranks_ = members_;
+    used_ = 0;
+}
+
+int MpiWorld::rank_of(WorkerId member) const {
+    const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), member);
+    ENSURE(found != ranks_.end() && *found == member);
+    return static_cast<int>(found - ranks_.begin());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // The world of an MPI launch, on Open MPI with ULFM. One communicator, a duplicate of everybody;
-// duplicates to move to after a loss are made at the start, since building one while losses arrive
-// crashes Open MPI 5.0.11.
+// duplicates to move to after a loss are made at the start and in calm moments, since building one
+// while losses arrive crashes Open MPI 5.0.11.
 //
 // Only the thread that made the world calls MPI (MPI_THREAD_FUNNELED), and messages move along
 // only in its calls. A second thread that calls MPI gains nothing worth having, and agreements came
@@ -17,7 +17,7 @@ namespace rhizome::world {
 struct MpiWorldConfig {
     /// Told of every wait. Must outlive the world.
     Pulse& pulse;
-    /// Epochs that can be opened, at most; a run of fewer ranks needs fewer.
+    /// Epochs that can be opened before a renewal, at most; fewer ranks need fewer.
     std::int32_t spares = 31;
     /// Until everybody has met everybody. MPI_Init and the making of communicators cannot be given
     /// up from inside: the watch bounds them.

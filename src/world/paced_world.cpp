@@ -69,6 +69,8 @@ class PacedWorld final : public World {
         link_free_at_.clear();
         return inner_.open_epoch(deadline);
     }
+    [[nodiscard]] bool runs_short() const override { return inner_.runs_short(); }
+    [[nodiscard]] CommStatus renew(Nanoseconds deadline) override { return inner_.renew(deadline); }
 
   private:
     struct Message {

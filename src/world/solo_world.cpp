@@ -31,6 +31,8 @@ class SoloWorld final : public World {
         epoch_ = Epoch{epoch_.value() + 1};
         return CommStatus::ok;
     }
+    [[nodiscard]] bool runs_short() const override { return false; }
+    [[nodiscard]] CommStatus renew(Nanoseconds) override { return CommStatus::ok; }
 
   private:
     std::vector<WorkerId> members_{WorkerId{0}};

@@ -93,6 +93,18 @@ class World {
     /// ok: members() are those of the new epoch. timed_out: this worker does not know; it can only
     /// leave. revoked: no further epoch can be opened in this world.
     [[nodiscard]] virtual CommStatus open_epoch(Nanoseconds deadline) = 0;
+
+    /// Can so few epochs still be opened that losses may ask for more? All members are told the
+    /// same.
+    [[nodiscard]] virtual bool runs_short() const = 0;
+
+    /// Makes further epochs possible. For a calm moment: a loss meanwhile may take all who are in
+    /// it along (docs/MPI.md). All members come to it, having been in the same agreements and
+    /// knowing that all come, with nothing under way.
+    ///
+    /// ok: the epoch goes on, and more can be opened. peer_lost, revoked: the epoch is over, for
+    /// all. timed_out: this worker does not know; it can only leave.
+    [[nodiscard]] virtual CommStatus renew(Nanoseconds deadline) = 0;
 };
 
 /// Does this worker speak for all where one has to?

@@ -76,6 +76,27 @@ class Surviving(CalmEnd):
     def test_down_to_one(self):
         self.run_with("kill@0/1/F,kill@1/2/C,kill@3/4/B", [0, 1, 3])
 
+    def test_more_losses_than_it_was_ready_for(self):
+        # Ready for one; a moment is calm as soon as a step is done.
+        few = {"losses.in_a_row": "1", "losses.calm_s": "0", "owners": "all"}
+        self.run_with("kill@0/1/F#1,kill@1/3/F#1,kill@3/5/C,kill@2/7/F#1", [0, 1, 2, 3], ranks=5, **few)
+        self.assertEqual([each["steps"] for each in self.metrics("renewal")], [2, 4, 6])
+
+    def test_a_loss_while_it_makes_itself_ready(self):
+        few = {"losses.in_a_row": "3", "losses.calm_s": "0", "owners": "all"}
+        self.run_with("kill@0/1/F#1,kill@1/2/F#1,kill@3/*/renew", [0, 1, 3], ranks=5, **few)
+        self.assertEqual([each["steps"] for each in self.metrics("renewal")], [4])
+
+    def test_more_losses_in_a_row_than_it_was_ready_for(self):
+        self.folder = Path(self.home.name) / "row"
+        keys = PATIENT | {"pipelines": "2x2", "owners": "all", "losses.in_a_row": "1",
+                          "faults": "kill@0/3/F#1,kill@1/*/decide,kill@2/*/adopt"}
+        code, said = self.run_to_end(4, **keys)
+        self.assertEqual(code, DONE, said)
+        self.assertEqual(self.weights(said), self.calm(), said)
+        self.assertIn("more losses came in a row than it was ready for", said)
+        self.assertIn("is started again", said)
+
     def test_a_whole_pipeline_at_once(self):
         self.run_with("kill@2/4/F#1,kill@3/4/F#1", [2, 3], owners="3")
 

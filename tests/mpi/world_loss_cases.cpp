@@ -207,6 +207,35 @@ void epochs(Rank& rank) {
     rank.leave(dead);
 }
 
+/// One after the other dies until two are left, in a world that can open one epoch until it is
+/// renewed. Before a renewal no further epoch can be opened.
+void renewals(Rank& rank) {
+    const auto ranks = rank.ranks();
+    std::vector<std::int32_t> dead;
+    for (const std::int32_t victim : {1, 0, 4}) {
+        if (rank.self == victim) rank.die();
+        rank.saw(rank.world.agree(1, rank.in(far)).status);
+        rank.world.revoke();
+        rank.saw(rank.world.open_epoch(rank.in(far)));
+        dead.push_back(victim);
+        if (!rank.world.runs_short()) rank.saw("not short");
+        rank.saw(rank.world.renew(rank.in(far)));
+        if (rank.world.runs_short()) rank.saw("still short");
+        if (rank.world.members().size() + dead.size() != static_cast<std::size_t>(ranks)) {
+            rank.saw("other members");
+        }
+        const WorkerId first = rank.world.members().front();
+        const WorkerId last = rank.world.members().back();
+        const std::byte out{static_cast<unsigned char>(victim)};
+        std::byte in{};
+        if (rank.self == first.value()) (void)rank.wait(rank.send(last.value(), {&out, 1}));
+        if (rank.self == last.value()) (void)rank.wait(rank.receive(first.value(), {&in, 1}));
+        if (rank.self == last.value() && in != out) rank.saw("wrong");
+        rank.saw(rank.world.agree(1, rank.in(far)).status);
+    }
+    rank.leave(dead);
+}
+
 }  // namespace
 
 std::map<std::string, Case> loss_cases() {
@@ -220,6 +249,7 @@ std::map<std::string, Case> loss_cases() {
         {"any_moment", any_moment},
         {"stopped", stopped},
         {"epochs", epochs},
+        {"renewals", renewals},
     };
 }
 

@@ -101,7 +101,8 @@ class Rank {
     /// The end of a rank that lives, as all do who are not named.
     [[noreturn]] void leave(const std::vector<std::int32_t>& dead = {}) {
         write("saw." + std::to_string(self), text_.str());
-        for (std::int32_t peer = 0; peer < ranks(); ++peer) {
+        for (const WorkerId member : world.members()) {
+            const std::int32_t peer = member.value();
             if (std::ranges::find(dead, peer) == dead.end()) until("saw." + std::to_string(peer));
         }
         leave_mpi(ExitCode::done);

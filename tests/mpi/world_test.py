@@ -67,6 +67,7 @@ CASES = {
     "stopped": Case(3, exactly("timed_out timed_out in time"), stopped=[1]),
     "epochs": Case(5, exactly("peer_lost ok epoch 1 of 0 2 3 4 ok peer_lost ok epoch 2 of 0 2 4 ok made 0"),
                    dead=[1, 3]),
+    "renewals": Case(5, exactly(" ".join(3 * ["peer_lost ok ok ok"])), dead=[1, 0, 4]),
     "no_fault_tolerance": Case(1, lambda rank, seen, all_seen:
                                seen.startswith("the loss of a worker would end this run (") and
                                "rhizome run" in seen, options=[]),

@@ -34,6 +34,7 @@ inline engine::RepairConfig repair_config(const Subject& subject, const Arrangem
 /// What a survivor has to show.
 struct SurvivorEnd : WorkerEnd {
     std::vector<engine::RepairRecord> repairs;
+    std::vector<std::int32_t> renewals;  // after so many steps
 };
 
 /// Collects what an observer is told, for a WorkerEnd.
@@ -49,6 +50,7 @@ class SurvivorTrace final : public engine::TrainObserver {
     }
     void on_evaluation(std::int32_t steps, double loss) override { evaluations[steps] = loss; }
     void on_repair(const engine::RepairRecord& record) override { end_.repairs.push_back(record); }
+    void on_renewal(std::int32_t steps, Nanoseconds) override { end_.renewals.push_back(steps); }
     std::map<std::int32_t, double> evaluations;
 
   private:

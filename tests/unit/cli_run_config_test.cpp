@@ -213,6 +213,8 @@ TEST(Digest, ChangesWithEveryMathematicsKeyAndWithNoLayoutKey) {
         {"bounds.stuck_s", "121"},
         {"bounds.wait_s", "301"},
         {"bounds.repair_s", "3601"},
+        {"losses.in_a_row", "7"},
+        {"losses.calm_s", "7"},
         {"faults", "kill@1/2/C"},
         {"pace.flops_per_s", "1e12"},
         {"pace.link_bytes_per_s", "1e10"},

@@ -125,6 +125,14 @@ TEST_F(VoiceTest, TheTableHasTheWholeRun) {
     EXPECT_THAT(said(), HasSubstr("weights            abc\n"));
 }
 
+TEST_F(VoiceTest, SaysThatFurtherLossesCanCome) {
+    Voice first = make(Speaks::yes);
+    first.on_step(step(0));
+    first.on_renewal(1, std::chrono::milliseconds{12});
+    EXPECT_THAT(events(), ElementsAre("step 0", "renewal"));
+    EXPECT_THAT(said(), HasSubstr("step  1/10  ready for further losses (12 ms)"));
+}
+
 TEST_F(VoiceTest, ANewShapeBetweenStepsIsNoLoss) {
     Voice first = make(Speaks::yes);
     for (const std::int32_t number : {0, 1, 2}) first.on_step(step(number));

@@ -41,6 +41,8 @@ class VerdictWorld final : public world::World {
     [[nodiscard]] CommStatus open_epoch(Nanoseconds deadline) override {
         return inner_.open_epoch(deadline);
     }
+    [[nodiscard]] bool runs_short() const override { return inner_.runs_short(); }
+    [[nodiscard]] CommStatus renew(Nanoseconds deadline) override { return inner_.renew(deadline); }
 
     std::uint32_t given = 0;
     int revoked = 0;

@@ -222,6 +222,81 @@ TEST(Redo, ComputesOnlyTheLanesThatAreMissing) {
     }
 }
 
+// --- a world that can open few epochs ---
+
+/// Five workers. Worker 4 is lost in the first step and worker 3 in the repair; then one epoch is
+/// left of three, and the world is renewed. `victim` dies at the n-th place after the first step.
+class FewEpochs : public testing::Test {
+  protected:
+    static constexpr std::int32_t workers = 5;
+
+    Trial run(std::int32_t victim, std::int64_t place) {
+        const Arrangement arrangement{.depths = {2, 2, 1}, .owners = workers};
+        const Subject subject{network_, text_, options_.rows, options_.lanes};
+        Trial trial;
+        trial.ends.resize(workers);
+        passed_.assign(workers, 0);
+        renew_places_.assign(workers, {});
+        const auto dies = [&](WorkerId self, const engine::Point& point) {
+            if (self == WorkerId{4} && point.kind == schedule::Kind::forward) return true;
+            if (self == WorkerId{3} && point.phase == engine::Phase::adopt) return true;
+            if (point.step < 1) return false;
+            if (point.phase == engine::Phase::renew) {
+                renew_places_[self.index()].push_back(passed_[self.index()]);
+            }
+            return passed_[self.index()]++ == place && self.value() == victim;
+        };
+        trial.outcomes = world::run_fake_world(
+            {.workers = workers, .seed = 1, .spares = 3}, [&](world::World& world) {
+                trial.ends[world.self().index()] = run_survivor(
+                    world, subject, arrangement, length, patience, [&](const engine::Point& point) {
+                        if (dies(world.self(), point)) world::die_in(world);
+                    });
+            });
+        return trial;
+    }
+
+    std::vector<std::int64_t> passed_;  // places after the first step, by worker
+    std::vector<std::vector<std::int64_t>> renew_places_;
+
+  private:
+    const SmallOptions options_ = lively();
+    const model::Network network_ = network_of(options_);
+    const MemoryText text_ = small_text();
+};
+
+TEST_F(FewEpochs, AreRenewedInACalmMoment) {
+    Tally tally;
+    const Trial trial = run(-1, 0);
+    expect_calm_end(trial, tally);
+    EXPECT_EQ(tally.killed, 2);
+    for (std::size_t w = 0; w < 3; ++w) {
+        EXPECT_EQ(trial.ends[w].renewals, std::vector{1});
+        EXPECT_EQ(renew_places_[w].size(), 2U);
+    }
+}
+
+TEST_F(FewEpochs, AreRenewedWhoeverDiesMeanwhile) {
+    (void)run(-1, 0);
+    const auto calm_places = passed_;
+    Tally tally;
+    int again = 0;  // losses that ended a renewal
+    for (std::int32_t victim = 0; victim < 3; ++victim) {
+        const std::int64_t places = calm_places[static_cast<std::size_t>(victim)];
+        for (std::int64_t place = 0; place < places; ++place) {
+            SCOPED_TRACE("worker " + std::to_string(victim) + " dies at place " +
+                         std::to_string(place));
+            const Trial trial = run(victim, place);
+            expect_calm_end(trial, tally);
+            if (HasFailure()) return;
+            const std::size_t living = victim == 0 ? 1 : 0;
+            again += renew_places_[living].size() > 2 ? 1 : 0;
+        }
+    }
+    EXPECT_EQ(tally.killed, 3 * tally.trials);
+    EXPECT_GE(again, 3);
+}
+
 // --- the drawing in ARCHITECTURE.md ---
 
 std::string drawing() {

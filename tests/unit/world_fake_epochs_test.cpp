@@ -169,6 +169,49 @@ TEST(FakeEpochs, AreOpenedAloneByTheLastOne) {
     EXPECT_EQ(diaries[1].members.back(), std::vector{WorkerId{1}});
 }
 
+TEST(FakeEpochs, AreMadePossibleByARenewal) {
+    constexpr std::int32_t workers = 4;
+    int renewals = 0;
+    const auto outcomes =
+        run_fake_world({.workers = workers, .seed = 1, .spares = 1}, [&](World& world) {
+            const auto deadline = [&] { return world.clock().now() + patience; };
+            for (std::int32_t victim = 1; victim < workers; ++victim) {
+                EXPECT_FALSE(world.runs_short());
+                if (world.self() == WorkerId{victim}) die_in(world);
+                EXPECT_EQ(world.agree(1, deadline()).status, CommStatus::peer_lost);
+                ASSERT_EQ(world.open_epoch(deadline()), CommStatus::ok);
+                if (victim == workers - 1) break;
+                EXPECT_TRUE(world.runs_short());
+                ASSERT_EQ(world.agree(1, deadline()).status, CommStatus::ok);
+                ASSERT_EQ(world.renew(deadline()), CommStatus::ok);
+                ++renewals;
+            }
+            EXPECT_FALSE(world.runs_short());  // alone
+            EXPECT_EQ(world.open_epoch(deadline()), CommStatus::revoked);
+        });
+    if (outcomes[0].error) std::rethrow_exception(outcomes[0].error);
+    EXPECT_EQ(renewals, 3 + 2);
+}
+
+TEST(FakeEpochs, ALossInARenewalLeavesWhatThereWas) {
+    int lost = 0;
+    const auto outcomes = run_fake_world(
+        {.workers = 4, .seed = 1, .spares = 3, .kills = {{WorkerId{3}, 0}, {WorkerId{2}, 3}}},
+        [&](World& world) {
+            const auto deadline = [&] { return world.clock().now() + patience; };
+            EXPECT_EQ(world.agree(1, deadline()).status, CommStatus::peer_lost);
+            ASSERT_EQ(world.open_epoch(deadline()), CommStatus::ok);
+            ASSERT_EQ(world.agree(1, deadline()).status, CommStatus::ok);
+            lost += world.renew(deadline()) == CommStatus::peer_lost ? 1 : 0;
+            EXPECT_EQ(world.open_epoch(deadline()), CommStatus::ok);
+        });
+    for (const FakeOutcome& outcome : outcomes) {
+        if (outcome.error) std::rethrow_exception(outcome.error);
+    }
+    EXPECT_EQ(outcomes[2].end, FakeEnd::killed);
+    EXPECT_EQ(lost, 2);
+}
+
 TEST(FakeEpochs, AStoppedWorkerHoldsTheOpeningUpNoLongerThanItsDeadline) {
     int late = 0;
     const auto outcomes = run_fake_world(
