@@ -16,51 +16,26 @@
 #include <tuple>
 #include <vector>
 
-#include "support/engine_run.hpp"
+#include "support/layouts.hpp"
 #include "world/mpi_world.hpp"
 
 namespace rhizome::tests {
 namespace {
 
-using engine::Recompute;
-using model::Tying;
 using schedule::Style;
 
 constexpr RunLength length{.steps = 20, .evaluate_interval = 6, .evaluation_microbatches = 5};
 
-struct Layout {
-    std::vector<std::int32_t> depths;
-    std::string cut{};       // with one stage per worker
-    std::string fine_cut{};  // with two
-};
-
-/// Eight layers: embedding, five blocks, norm, head.
-const std::vector<Layout>& layouts() {
-    static const std::vector<Layout> all{
-        {{1}},
-        {{4}},
-        {{1, 1, 1, 1}},
-        {{2, 2}},
-        {{2, 2, 2, 2}},
-        {{2, 2, 2}},  // eight lanes: 3, 3, 2
-        {{3, 3}, "1,6", "1,2,5,6,7"},
-        {{3, 2}},
-    };
-    return all;
-}
-
 const std::vector<Style> styles{Style::gpipe, Style::one_f_one_b, Style::interleaved,
                                 Style::zero_bubble_h1, Style::zero_bubble_h2};
 const std::vector<std::int32_t> owners{1, 2, 64};  // more than there are workers: all
-const std::vector<Tying> tyings{Tying::tied, Tying::untied};
-const std::vector<Recompute> recomputes{Recompute::none, Recompute::all};
 
-/// Places in the five lists.
+/// Places in the five lists: pipelines, styles, owners, tyings, recomputes.
 using Choice = std::array<std::size_t, 5>;
 
 std::vector<Choice> product() {
     std::vector<Choice> all;
-    for (std::size_t l = 0; l < layouts().size(); ++l)
+    for (std::size_t l = 0; l < contract_pipelines().size(); ++l)
         for (std::size_t s = 0; s < styles.size(); ++s)
             for (std::size_t o = 0; o < owners.size(); ++o)
                 for (std::size_t t = 0; t < tyings.size(); ++t)
@@ -113,30 +88,9 @@ const std::map<std::string, MakeDevice> devices{
          return device::make_bf16_device(device::make_cpu_device(threads));
      }}};
 
-SmallOptions options_of(const Choice& choice, MakeDevice make_device) {
-    return {.tying = tyings[choice[3]],
-            .dropout = 0.2,
-            .dtype = DType::f32,
-            .rows = 2,
-            .lanes = {16, 8},
-            .chunk_elements = 90,
-            .blocks = 5,
-            .make_device = make_device};
-}
-
 Arrangement arrangement_of(const Choice& choice) {
-    const Layout& layout = layouts()[choice[0]];
-    Arrangement arrangement{.depths = layout.depths,
-                            .parts = 1,
-                            .cut = layout.cut,
-                            .style = styles[choice[1]],
-                            .owners = owners[choice[2]],
-                            .recompute = recomputes[choice[4]]};
-    if (arrangement.style == Style::interleaved) {
-        arrangement.parts = 2;
-        arrangement.cut = layout.fine_cut;
-    }
-    return arrangement;
+    return arrangement_of(contract_pipelines()[choice[0]], styles[choice[1]], owners[choice[2]],
+                          recomputes[choice[4]]);
 }
 
 std::string difference(const WorkerEnd& found, const WorkerEnd& expected) {
@@ -154,23 +108,16 @@ std::string difference(const WorkerEnd& found, const WorkerEnd& expected) {
     return found.chunks.size() == expected.chunks.size() ? "" : "chunks that should not be there";
 }
 
-std::size_t ranks_of(const Choice& choice) {
-    std::size_t ranks = 0;
-    for (const std::int32_t depth : layouts()[choice[0]].depths) {
-        ranks += static_cast<std::size_t>(depth);
-    }
-    return ranks;
-}
-
 /// What to write down; each rank has its own opinion of the losses, the first of the chunks as
 /// well.
 std::string judge_all(world::World& world, MakeDevice make_device, bool everything) {
     const bool first = world.self() == world.members().front();
     std::map<std::size_t, WorkerEnd> expected;  // by tying
+    const auto ranks = static_cast<std::int32_t>(world.members().size());
     std::size_t count = 0;
     for (const Choice& choice : everything ? product() : pairwise()) {
-        if (ranks_of(choice) != world.members().size()) continue;
-        const SmallOptions options = options_of(choice, make_device);
+        if (workers_of(contract_pipelines()[choice[0]]) != ranks) continue;
+        const SmallOptions options = contract_options(tyings[choice[3]], make_device);
         if (!expected.contains(choice[3])) expected[choice[3]] = run_judge(options, length);
         const Arrangement arrangement = arrangement_of(choice);
         WorkerEnd found = run_worker(world, options, arrangement, length);

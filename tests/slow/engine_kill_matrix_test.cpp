@@ -1,6 +1,6 @@
 // The kill matrix on the world inside one process, with the real engine: every worker at every
-// place of its work, in all layouts, and every pair and random triples of losses. CTest has a
-// sample of it in the ordinary tests; this one leaves nothing out.
+// place of its work, in all layouts and in those of the layout test, and every pair and random
+// triples of losses. CTest has a sample of it in the ordinary tests; this one leaves nothing out.
 #include <cstdio>
 #include <cstdlib>
 
@@ -19,6 +19,19 @@ TEST(KillMatrix, EveryWorkerAtEveryPlaceInAllLayouts) {
         if (HasFailure()) return;
     }
     std::printf("%s\n", matrix.tally().text().c_str());
+}
+
+// In three tests, since they are long and may run beside each other.
+TEST(KillMatrix, EveryPlaceInTheContractsLayoutsOneFOneB) {
+    expect_calm_ends_of_contract(schedule::Style::one_f_one_b, 1);
+}
+
+TEST(KillMatrix, EveryPlaceInTheContractsLayoutsZeroBubbleH1) {
+    expect_calm_ends_of_contract(schedule::Style::zero_bubble_h1, 1);
+}
+
+TEST(KillMatrix, EveryPlaceInTheContractsLayoutsZeroBubbleH2) {
+    expect_calm_ends_of_contract(schedule::Style::zero_bubble_h2, 1);
 }
 
 TEST(KillMatrix, EveryPairOfPlaces) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <map>
 #include <random>
 #include <sstream>
@@ -14,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "support/layouts.hpp"
 #include "support/repairing_run.hpp"
 #include "world/fake_world.hpp"
 
@@ -55,6 +57,23 @@ inline std::vector<Layout> all_layouts() {
     return layouts;
 }
 
+/// Those of the contract in one style, with recomputation and without, and two owners. The tyings
+/// take turns: over the styles each layout has both of them, with recomputation and without.
+/// One worker alone would leave nobody, so it has a spare.
+inline std::vector<Layout> contract_layouts(schedule::Style style, model::Tying tying) {
+    std::vector<Layout> layouts;
+    auto turn = static_cast<std::size_t>(style);
+    for (const Pipelines& pipelines : contract_pipelines()) {
+        for (std::size_t r = 0; r < recomputes.size(); ++r) {
+            if (tyings[(turn + r) % 2] != tying) continue;
+            layouts.push_back({std::max(workers_of(pipelines), 2),
+                               arrangement_of(pipelines, style, 2, recomputes[r])});
+        }
+        ++turn;
+    }
+    return layouts;
+}
+
 struct KillTally {
     int trials = 0;
     int deaths = 0;
@@ -80,7 +99,8 @@ enum class Saves : std::uint8_t { no, every_step };
 class Matrix {
   public:
     /// Saves take most of the time of a run.
-    explicit Matrix(Saves saves = Saves::no) : saves_{saves} {}
+    explicit Matrix(Saves saves = Saves::no, const SmallOptions& options = lively())
+        : saves_{saves}, options_{options} {}
 
     static constexpr Nanoseconds patience = std::chrono::seconds{2};  // of virtual time
     static constexpr RunLength length{
@@ -95,11 +115,12 @@ class Matrix {
         return passed;
     }
 
-    /// One death at every `stride`-th place of every worker.
+    /// One death at every `stride`-th place of every worker. Each begins elsewhere, so large
+    /// strides reach all parts of a run.
     void every_place(const Layout& layout, std::int64_t stride) {
         const std::vector<std::int64_t> passed = places(layout);
         for (std::int32_t worker = 0; worker < layout.workers; ++worker) {
-            for (std::int64_t place = worker % stride;
+            for (std::int64_t place = (2 * worker + 1) * stride / (2 * layout.workers);
                  place < passed[static_cast<std::size_t>(worker)]; place += stride) {
                 expect_calm_end(layout, {{worker, place}}, 7);
                 if (testing::Test::HasFailure()) return;
@@ -186,7 +207,8 @@ class Matrix {
 
     Trial run(const Layout& layout, const std::vector<Death>& deaths, std::uint64_t seed,
               std::vector<std::int64_t>& passed) {
-        const Subject subject{network_, text_, options_.rows, options_.lanes};
+        const Subject subject{
+            network_, text_, options_.rows, options_.lanes, options_.threads, options_.make_device};
         Trial trial;
         if (saves_ == Saves::every_step) trial.disk = std::make_shared<state::FakeDisk>();
         trial.ends.resize(static_cast<std::size_t>(layout.workers));
@@ -230,7 +252,7 @@ class Matrix {
     }
 
     Saves saves_;
-    const SmallOptions options_ = lively();
+    const SmallOptions options_;
     const model::Network network_ = network_of(options_);
     const MemoryText text_ = small_text();
     const WorkerEnd calm_ = run_judge(options_, length);
@@ -241,5 +263,23 @@ class Matrix {
     }();
     KillTally tally_;
 };
+
+/// One death at every `stride`-th place of every worker in the contract's layouts of one style.
+/// With two owners somebody always goes on, and nobody needs a state file.
+inline void expect_calm_ends_of_contract(schedule::Style style, std::int64_t stride) {
+    for (const model::Tying tying : tyings) {
+        SCOPED_TRACE(tying == model::Tying::tied ? "tied" : "untied");
+        Matrix matrix{Saves::no, contract_options(tying)};
+        for (const Layout& layout : contract_layouts(style, tying)) {
+            matrix.every_place(layout, stride);
+            if (testing::Test::HasFailure()) return;
+        }
+        std::printf("%s\n", matrix.tally().text().c_str());
+        EXPECT_EQ(matrix.tally().deaths, matrix.tally().trials);
+        EXPECT_EQ(matrix.tally().nobody_left, 0);
+        EXPECT_FALSE(matrix.tally().repairs.contains(recover::Rung::state_file));
+        EXPECT_FALSE(matrix.tally().repairs.contains(recover::Rung::park));
+    }
+}
 
 }  // namespace rhizome::tests

@@ -379,6 +379,14 @@ TEST(KillMatrix, HoldsInASampleOfRunsThatSave) {
     EXPECT_GT(matrix.tally().new_shapes, 0);
 }
 
+TEST(KillMatrix, HoldsInASampleOfTheContractsLayouts) {
+    std::int64_t stride = 211;
+    for (const auto style : {schedule::Style::one_f_one_b, schedule::Style::zero_bubble_h1,
+                             schedule::Style::zero_bubble_h2}) {
+        expect_calm_ends_of_contract(style, stride++);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Repairs,
     testing::Values(
