@@ -107,8 +107,8 @@ void meet_everybody(const MpiStart& start, Nanoseconds at_most) {
 
 }  // namespace
 
-MpiStart start_mpi(std::int32_t spares_max, Nanoseconds meeting_max) {
-    ENSURE(spares_max >= 0);
+MpiStart start_mpi(const MpiWorldConfig& config) {
+    ENSURE(config.spares >= 0);
     // Else a write to a socket that a dead rank closed ends an innocent one.
     (void)std::signal(SIGPIPE, SIG_IGN);
     send_rather_than_put();
@@ -116,7 +116,7 @@ MpiStart start_mpi(std::int32_t spares_max, Nanoseconds meeting_max) {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     ENSURE(provided >= MPI_THREAD_FUNNELED);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    require_fault_tolerance();
+    if (config.survives_losses) require_fault_tolerance();
     outlive_the_daemon();
 
     int* tag_max = nullptr;
@@ -127,13 +127,14 @@ MpiStart start_mpi(std::int32_t spares_max, Nanoseconds meeting_max) {
     MpiStart start;
     MPI_Comm_rank(MPI_COMM_WORLD, &start.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &start.ranks);
-    start.duplicates = make_duplicates(MPI_COMM_WORLD, 1 + std::min(spares_max, start.ranks - 1));
+    start.duplicates =
+        make_duplicates(MPI_COMM_WORLD, 1 + std::min(config.spares, start.ranks - 1));
     if (start.duplicates.empty()) {
         throw UserError{
             ExitCode::peer_lost,
             "the workers did not get together (one was lost at the start), start again"};
     }
-    meet_everybody(start, meeting_max);
+    meet_everybody(start, config.meeting_max);
     return start;
 }
 

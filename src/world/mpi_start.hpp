@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/clock.hpp"
 #include "core/error.hpp"
+#include "world/mpi_world.hpp"
 
 namespace rhizome::world {
 
@@ -25,7 +25,7 @@ struct MpiStart {
 };
 
 /// Throws ConfigError and UserError as make_mpi_world().
-[[nodiscard]] MpiStart start_mpi(std::int32_t spares_max, Nanoseconds meeting_max);
+[[nodiscard]] MpiStart start_mpi(const MpiWorldConfig& config);
 
 /// What a return code says of peers and epoch. Throws std::runtime_error for what nobody foresaw;
 /// whoever meets that leaves, and is a lost peer for the others.

@@ -20,7 +20,7 @@ class MpiWorld final : public World {
     explicit MpiWorld(const MpiWorldConfig& config)
         : pulse_{config.pulse}, piece_bytes_{config.piece_bytes}, spares_max_{config.spares} {
         ENSURE(piece_bytes_ > 0 && piece_bytes_ <= std::size_t{INT_MAX});
-        const MpiStart start = start_mpi(spares_max_, config.meeting_max);
+        const MpiStart start = start_mpi(config);
         self_ = WorkerId{start.rank};
         for (std::int32_t rank = 0; rank < start.ranks; ++rank) members_.emplace_back(rank);
         take(start.duplicates);

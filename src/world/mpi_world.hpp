@@ -24,6 +24,8 @@ struct MpiWorldConfig {
     Nanoseconds meeting_max{60'000'000'000};
     /// A longer message travels in pieces, since MPI counts bytes in an int. The same everywhere.
     std::size_t piece_bytes = std::size_t{1} << 30;
+    /// False to measure what it costs that a loss is survived: MPI may have no fault tolerance.
+    bool survives_losses = true;
 };
 
 /// Starts MPI; once in a process. Worker i is rank i. Throws ConfigError where MPI would not

@@ -6,6 +6,8 @@
 //   step-end      any number of ranks: gradient sum, commit, optimizer, parameters, against an
 //                 MPI_Allreduce
 //   pipelines     8 ranks, paced: every style against its dry run
+//   survival      2 ranks: whole steps with one owner of each chunk and with two; also in an MPI
+//                 without fault tolerance
 //
 // Rows go to FILE, one line of JSON each, and `end` behind the last; without parts only that, so
 // the start of a world can be measured. tools/bench-engine starts it.
@@ -155,12 +157,12 @@ constexpr model::GptConfig small_gpt{
     .blocks = 2, .channels = 64, .heads = 2, .context = 64, .vocabulary = 256};
 constexpr std::int32_t small_rows = 8;
 
-tests::MemoryText small_text() {
+tests::MemoryText small_text(std::int32_t context = small_gpt.context) {
     std::vector<std::int32_t> tokens(100'000);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         tokens[i] = static_cast<std::int32_t>(i * 7 + i / 64 * 31) % 251;
     }
-    return {std::move(tokens), small_gpt.context};
+    return {std::move(tokens), context};
 }
 
 /// Steps on the idle device; and how much of a step with its mathematics that is.
@@ -331,9 +333,31 @@ void pipelines(const Bench& bench) {
     }
 }
 
+// --- what it costs to be ready for losses ---
+
+void survival(const Bench& bench) {
+    ENSURE(bench.team.size() == 2);
+    constexpr std::int32_t rows = 4;
+    const model::Network network = model::make_gpt(
+        {.blocks = 4, .channels = 128, .heads = 4, .context = 256, .vocabulary = 256}, rows,
+        DType::f32, chunk_elements);
+    const tests::MemoryText text = small_text(256);
+    const auto device = device::make_cpu_device(1);
+    Job job{.network = network, .data = text, .arrangement = {}, .lanes = {8, 2}, .rows = rows};
+    for (const std::int32_t owners : {1, 2}) {
+        job.arrangement = {.depths = {2}, .style = Style::one_f_one_b, .owners = owners};
+        const Times times = steps(bench.team, bench.world, *device, job, 4.0);
+        bench.report.add({.name = std::to_string(owners) + (owners == 1 ? " owner" : " owners"),
+                          .value = times.p50() * 1e3,
+                          .unit = "ms",
+                          .p99 = times.p99() * 1e3});
+    }
+}
+
 void run(const std::string& path, const std::vector<std::string>& parts) {
     world::Pulse pulse;
-    const auto world = world::make_mpi_world({.pulse = pulse});
+    const bool survives = parts != std::vector<std::string>{"survival"};
+    const auto world = world::make_mpi_world({.pulse = pulse, .survives_losses = survives});
     MPI_Comm comm = MPI_COMM_NULL;  // apart from the engine's messages
     ENSURE(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
     const Team team{comm};
@@ -343,6 +367,7 @@ void run(const std::string& path, const std::vector<std::string>& parts) {
         if (part == "instructions") instructions(bench);
         if (part == "step-end") step_ends(bench);
         if (part == "pipelines") pipelines(bench);
+        if (part == "survival") survival(bench);
     }
     report.close();
     // Unlike a barrier it also ends well for those whose peers are through with it, and gone.
