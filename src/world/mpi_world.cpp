@@ -238,7 +238,7 @@ CommStatus MpiWorld::open_epoch(Nanoseconds deadline) {
     ENSURE(free_.size() == messages_.size() && "poll() has told how everything ended");
     const std::size_t next = used_ + 1;
     if (next == duplicates_.size()) return CommStatus::revoked;
-    const MPI_Comm comm = duplicates_[next];
+    MPI_Comm comm = duplicates_[next];
     auto members = agree_on_members(
         comm, ranks_, [&](std::uint32_t flags) { return agree_on(comm, flags, deadline); });
     if (!members) return CommStatus::timed_out;
