@@ -125,6 +125,9 @@ void Assignment::drop_memory() {
 void Assignment::take_lanes(device::Stream& stream, Assignment& before) {
     ENSURE(plan.rest.has_value());
     if (stages.empty()) return;  // a spare now
+    // Let go of in an attempt at a new shape, which another loss broke off. The report has said
+    // that no lane is done here, so none is kept; who came less far in that attempt may keep some.
+    if (before.stages.empty()) return;
     ENSURE(stages.size() == before.stages.size());
     for (std::size_t s = 0; s < stages.size(); ++s) {
         if (!stages[s]) continue;

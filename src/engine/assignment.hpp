@@ -47,7 +47,8 @@ class Assignment {
     /// Frees the memory of microbatches: only the state and complete lanes are still needed. The
     /// device must have nothing left to do.
     void drop_memory();
-    /// Takes the lanes that the plan keeps from the one before it, which has the same stages.
+    /// Takes the lanes that the plan keeps from the one before it, which has the same stages, or
+    /// none any more.
     void take_lanes(device::Stream& stream, Assignment& before);
 
     const RunPlan plan;

@@ -36,7 +36,7 @@ struct Death {
 };
 
 inline std::vector<Layout> small_layouts() {
-    return {{3, {.depths = {2, 1}}}, {3, {.depths = {1, 1, 1}}}};
+    return {{3, {.depths = {2, 1}}}, {3, {.depths = {1, 1, 1}}}, {4, {.depths = {1, 1, 1}}}};
 }
 
 inline std::vector<Layout> all_layouts() {

@@ -379,6 +379,19 @@ TEST(KillMatrix, HoldsInASampleOfRunsThatSave) {
     EXPECT_GT(matrix.tally().new_shapes, 0);
 }
 
+// The spare is to take the place of the first worker, and is lost in that repair. Then who had
+// already let go of its stages has no lanes any more, and who had not keeps them.
+TEST(KillMatrix, HoldsWhereARepairBreaksOffThatSomeHaveBegun) {
+    Matrix matrix;
+    const Layout layout{4, {.depths = {1, 1, 1}}};
+    const std::int64_t places = matrix.places(layout)[3];
+    for (std::int64_t place = 0; place < places; ++place) {
+        matrix.expect_calm_end(layout, {{0, 0}, {3, place}}, 7);
+    }
+    EXPECT_GT(matrix.tally().further_attempts, 0);
+    EXPECT_GT(matrix.tally().repairs.at(recover::Rung::redo), 0);
+}
+
 TEST(KillMatrix, HoldsInASampleOfTheContractsLayouts) {
     std::int64_t stride = 211;
     for (const auto style : {schedule::Style::one_f_one_b, schedule::Style::zero_bubble_h1,
