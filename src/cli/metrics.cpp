@@ -160,11 +160,11 @@ void Metrics::on_repair(const engine::RepairRecord& record) {
                    {"seconds", seconds()}}));
 }
 
-void Metrics::on_renewal(std::int32_t steps, Nanoseconds took) {
+void Metrics::on_renewal(std::int32_t steps, engine::Interval when) {
     last_step_ = clock_.now();
     write(line_of({{"event", "renewal"},
                    {"steps", steps},
-                   {"renew_s", seconds_of(took)},
+                   {"renew_s", seconds_of(when.end - when.begin)},
                    {"seconds", seconds()}}));
 }
 

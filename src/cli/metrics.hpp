@@ -46,7 +46,7 @@ class Metrics final : public engine::TrainObserver {
     void on_step(const engine::StepResult& result) override;
     void on_evaluation(std::int32_t steps, double loss) override;
     void on_repair(const engine::RepairRecord& record) override;
-    void on_renewal(std::int32_t steps, Nanoseconds took) override;
+    void on_renewal(std::int32_t steps, engine::Interval when) override;
     void on_save(const Save& save);
     void on_failed_save(std::int32_t steps, const std::string& reason);
     void on_end(ExitCode code, const std::string& reason, std::int32_t steps);

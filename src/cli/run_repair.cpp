@@ -55,9 +55,9 @@ std::string to_text(const engine::RepairRecord& record) {
                               to_short(static_cast<double>(record.bytes_moved)) + "B " +
                               ms_text(record.ended - record.decided);
     if (record.between_steps()) return "new shape, " + decided + ", " + moved;
-    std::string text = workers_text(record.lost) + (record.lost.size() == 1 ? " was" : " were") +
-                       " lost, " + decided + ", agreed " + ms_text(record.opened - record.began) +
-                       ", " + moved;
+    std::string text = record.lost.empty() ? "nobody" : workers_text(record.lost);
+    text += std::string{record.lost.size() <= 1 ? " was" : " were"} + " lost, " + decided +
+            ", agreed " + ms_text(record.opened - record.began) + ", " + moved;
     if (record.attempts > 1) text += ", " + std::to_string(record.attempts) + " attempts";
     text += "; again " + ms_text(record.again) + " of work";
     if (record.steps_again > 0) text += " and " + counted(record.steps_again, "committed step");

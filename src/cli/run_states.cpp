@@ -118,7 +118,7 @@ RunStates::Found RunStates::load_from(engine::Worker& worker, const std::string&
     agree_to_start(worker, mistake);
     ENSURE(place);
     if (place->kind == Place::Kind::states) {
-        const auto found = load_newest_of(worker, place->path, Owner::somebody);
+        const auto found = load_newest_of(worker, place->path, CleanUp::no);
         if (!found) mistake = DataError{from + " (has no states), name a run that has saved some"};
         agree_to_start(worker, mistake);
         return found.value_or(Found{});
@@ -134,17 +134,23 @@ RunStates::Found RunStates::load_from(engine::Worker& worker, const std::string&
 
 std::optional<RunStates::Found> RunStates::load_newest(engine::Worker& worker,
                                                        const std::string& folder) {
-    return load_newest_of(worker, folder, Owner::us);
+    return load_newest_of(worker, folder, CleanUp::yes);
+}
+
+std::optional<RunStates::Found> RunStates::load_newest_again(engine::Worker& worker,
+                                                             const std::string& folder) {
+    return load_newest_of(worker, folder, CleanUp::no);
 }
 
 std::optional<RunStates::Found> RunStates::load_newest_of(engine::Worker& worker,
-                                                          const std::string& folder, Owner owner) {
+                                                          const std::string& folder,
+                                                          CleanUp clean_up) {
     world::World& world = worker.messenger().world();
     std::vector<state::FoundState> states;
     std::optional<UserError> problem;
     if (world::is_first(worker.messenger().world())) {
         try {
-            if (owner == Owner::us) state::clean_up_states(*files_, folder);
+            if (clean_up == CleanUp::yes) state::clean_up_states(*files_, folder);
             states = state::find_states(*files_, folder);
         } catch (const state::FileError& error) {
             problem = DataError{std::string{error.what()} + ", see why states cannot be listed"};

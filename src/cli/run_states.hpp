@@ -51,6 +51,9 @@ class RunStates {
     /// the mathematics differ, all states are damaged, a worker was lost.
     [[nodiscard]] std::optional<Found> load_newest(engine::Worker& worker,
                                                    const std::string& folder);
+    /// Likewise, in the middle of a run, where others may be writing a state: nothing is removed.
+    [[nodiscard]] std::optional<Found> load_newest_again(engine::Worker& worker,
+                                                         const std::string& folder);
     /// Loads this one, or the newest whole one of another run, which is left as it is. Likewise.
     [[nodiscard]] Found load_from(engine::Worker& worker, const std::string& path);
 
@@ -60,9 +63,9 @@ class RunStates {
     [[nodiscard]] state::StateFacts facts(std::int32_t steps) const;
 
   private:
-    enum class Owner : std::uint8_t { us, somebody };
+    enum class CleanUp : std::uint8_t { yes, no };
     [[nodiscard]] std::optional<Found> load_newest_of(engine::Worker& worker,
-                                                      const std::string& folder, Owner owner);
+                                                      const std::string& folder, CleanUp clean_up);
     struct Attempt {
         std::optional<UserError> mistake;  // no other state would do
         std::string damage;

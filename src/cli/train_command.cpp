@@ -25,20 +25,23 @@ namespace {
 /// The voice, and what else happens at a repair.
 class Observer final : public engine::TrainObserver {
   public:
-    Observer(Voice& voice, std::function<void(const engine::RepairRecord&)> on_repair)
-        : voice_{voice}, on_repair_{std::move(on_repair)} {}
+    Observer(Voice& voice, engine::Recorder* timeline,
+             std::function<void(const engine::RepairRecord&)> on_repair)
+        : voice_{voice}, timeline_{timeline}, on_repair_{std::move(on_repair)} {}
 
     void on_step(const engine::StepResult& result) override { voice_.on_step(result); }
     void on_evaluation(std::int32_t steps, double loss) override {
         voice_.on_evaluation(steps, loss);
     }
     void on_repair(const engine::RepairRecord& record) override { on_repair_(record); }
-    void on_renewal(std::int32_t steps, Nanoseconds took) override {
-        voice_.on_renewal(steps, took);
+    void on_renewal(std::int32_t steps, engine::Interval when) override {
+        voice_.on_renewal(steps, when);
+        if (timeline_ != nullptr) timeline_->named("renewal", when);
     }
 
   private:
     Voice& voice_;
+    engine::Recorder* timeline_;  // may be null
     std::function<void(const engine::RepairRecord&)> on_repair_;
 };
 
@@ -186,7 +189,7 @@ void Training::plan_repairs() {
 CommStatus Training::load_again(engine::Worker& worker) {
     try {
         const std::string folder = settings_.folder ? states_folder(settings_.folder->path()) : "";
-        if (!folder.empty() && states_->load_newest(worker, folder)) return CommStatus::ok;
+        if (!folder.empty() && states_->load_newest_again(worker, folder)) return CommStatus::ok;
         if (!config_.from.empty()) {
             static_cast<void>(states_->load_from(worker, config_.from));
         } else {
@@ -327,8 +330,12 @@ ExitCode Training::end_in_order(const engine::TrainEnd& end) {
 ExitCode Training::end_of_loss(const engine::TrainEnd& end) {
     if (timeline_) timeline_->finish();
     if (!end.parked.empty()) {  // for all who live
+        const std::string reason = loss_text(end);
+        // The first member may be among the lost: whose word is the first one speaks.
+        const auto& folder = settings_.folder;
+        if (folder && folder->finish(ExitCode::peer_lost, reason).mine) voice_->take_over();
         table({});
-        finish(ExitCode::peer_lost, loss_text(end), end.steps_done);
+        finish(ExitCode::peer_lost, reason, end.steps_done);
         return ExitCode::peer_lost;
     }
     // Others may go on, so this is not the end of the run.
@@ -377,7 +384,8 @@ engine::TrainEnd Training::train() {
     loop.repair = repair_.get();
     loop.calm = to_nanoseconds(config_.losses.calm_s);
     loop.part = [this] { return part(); };
-    Observer observer{*voice_, [this](const engine::RepairRecord& record) { on_repair(record); }};
+    Observer observer{*voice_, timeline_ ? &*timeline_ : nullptr,
+                      [this](const engine::RepairRecord& record) { on_repair(record); }};
     return engine::train(*worker_, loop, observer);
 }
 

@@ -67,9 +67,9 @@ void Voice::on_repair(const engine::RepairRecord& record) {
     if (metrics_) metrics_->on_repair(record);
 }
 
-void Voice::on_renewal(std::int32_t steps, Nanoseconds took) {
-    progress_.say(steps, "ready for further losses (" + ms_text(took) + ")");
-    if (metrics_) metrics_->on_renewal(steps, took);
+void Voice::on_renewal(std::int32_t steps, engine::Interval when) {
+    progress_.say(steps, "ready for further losses (" + ms_text(when.end - when.begin) + ")");
+    if (metrics_) metrics_->on_renewal(steps, when);
 }
 
 void Voice::on_save(const engine::SaveEnd& end) {

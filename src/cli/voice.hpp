@@ -39,7 +39,7 @@ class Voice final : public engine::TrainObserver {
     void on_step(const engine::StepResult& result) override;
     void on_evaluation(std::int32_t steps, double loss) override;
     void on_repair(const engine::RepairRecord& record) override;
-    void on_renewal(std::int32_t steps, Nanoseconds took) override;
+    void on_renewal(std::int32_t steps, engine::Interval when) override;
     void on_save(const engine::SaveEnd& end);
     void on_failed_save(const engine::SaveEnd& end);
     void on_end(ExitCode code, const std::string& reason, std::int32_t steps);

@@ -10,7 +10,7 @@
 //
 // Several are separated by commas. A place is a word of an instruction (F, SA, C, ...), counted
 // from #0 in its list, or a phase of a repair (open, report, decide, load, move, agree, adopt), or
-// save, renew or end.
+// save, renew, renewing or end.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,8 @@ enum class Phase : std::uint8_t {
     step,        // an instruction of a training step
     evaluation,  // of an evaluation
     save,        // a snapshot is due, or the next phase of a save
-    renew,       // before further epochs are made possible, and when all are about to do that
+    renew,       // further epochs are to be made possible
+    renewing,    // all are about to do that
     end,         // what all do together when the training is over
     // of a repair, in their order
     open,    // the epoch has been given up, the next one is not open
@@ -31,10 +32,11 @@ enum class Phase : std::uint8_t {
 };
 
 inline constexpr std::array phase_names{
-    std::string_view{"step"},   std::string_view{"evaluation"}, std::string_view{"save"},
-    std::string_view{"renew"},  std::string_view{"end"},        std::string_view{"open"},
-    std::string_view{"report"}, std::string_view{"decide"},     std::string_view{"load"},
-    std::string_view{"move"},   std::string_view{"agree"},      std::string_view{"adopt"}};
+    std::string_view{"step"},  std::string_view{"evaluation"}, std::string_view{"save"},
+    std::string_view{"renew"}, std::string_view{"renewing"},   std::string_view{"end"},
+    std::string_view{"open"},  std::string_view{"report"},     std::string_view{"decide"},
+    std::string_view{"load"},  std::string_view{"move"},       std::string_view{"agree"},
+    std::string_view{"adopt"}};
 
 struct Point {
     Phase phase;

@@ -23,7 +23,7 @@ namespace rhizome::engine {
 /// What was done about a loss, on one survivor; or about a shape that an earlier one has left.
 struct RepairRecord {
     Epoch epoch{0};                // that was opened, or is
-    std::vector<WorkerId> lost{};  // since the epoch before the loss; none between steps
+    std::vector<WorkerId> lost{};  // since the epoch before; none between steps
     CommStatus noticed{};          // how this worker did
     recover::Rung rung = recover::Rung::replan;
     std::string reason{};

@@ -48,15 +48,17 @@ class Loop {
         bool ended = false;
         while (!ended) {
             CommStatus status = CommStatus::ok;
-            const Attempted attempted{now(), done_};
+            Attempted attempted{now(), done_};
             if (tended_ < done_) {
                 status = tend();
             } else if (stopped_ || done_ >= config_.steps) {
                 status = end();
                 ended = status == CommStatus::ok;
             } else if (may_replan() && saver_is_idle()) {
+                attempted.trains = false;
                 status = replan();
             } else if (may_renew()) {
+                attempted.trains = false;
                 status = renew();
             } else {
                 status = step();
@@ -81,10 +83,11 @@ class Loop {
         return end.status;
     }
 
-    /// A step, or what is due after one, before it began.
+    /// A step, or what is due after one or between two, before it began.
     struct Attempted {
         Nanoseconds began;
         std::int32_t done;
+        bool trains = true;  // what has to be done again if it breaks off
     };
 
     [[nodiscard]] Nanoseconds now() { return worker_.messenger().world().clock().now(); }
@@ -132,7 +135,7 @@ class Loop {
         RepairRecord& record = repaired.record;
         parked_ = record.rung == recover::Rung::park ? record.reason : "";
         if (repaired.status != CommStatus::ok) return status;
-        if (!committed) record.again = noticed - attempted.began;
+        if (!committed && attempted.trains) record.again = noticed - attempted.began;
         if (record.lanes_kept > 0) {
             const std::int32_t lanes = worker_.plan().shape.lanes.lanes;
             record.again = record.again * (lanes - record.lanes_kept) / lanes;
@@ -161,7 +164,7 @@ class Loop {
     [[nodiscard]] CommStatus renew() {
         const Nanoseconds began = now();
         const CommStatus status = worker_.renew();
-        if (status == CommStatus::ok) observer_.on_renewal(done_, now() - began);
+        if (status == CommStatus::ok) observer_.on_renewal(done_, {began, now()});
         return status;
     }
 

@@ -23,8 +23,7 @@ struct TrainLoopConfig {
     std::function<bool()> save_asked = [] { return false; };
     /// How losses are repaired; null: the first one ends the run.
     const RepairConfig* repair = nullptr;
-    /// Without a loss. So much later those who live make further repairs possible, if they can
-    /// come through fewer losses than may come.
+    /// So long after a repair a moment is calm: if the world runs short of epochs, it is renewed.
     Nanoseconds calm{};
     /// What all do together when the training is over; a loss lets it begin again.
     std::function<CommStatus()> part = [] { return CommStatus::ok; };
@@ -39,8 +38,8 @@ class TrainObserver {
     virtual void on_evaluation(std::int32_t steps, double loss) = 0;
     /// The worker is in a new epoch, or in another shape.
     virtual void on_repair(const RepairRecord& /*record*/) {}
-    /// Further repairs are possible again; that took so long.
-    virtual void on_renewal(std::int32_t /*steps*/, Nanoseconds /*took*/) {}
+    /// Further repairs have been made possible, after so many steps.
+    virtual void on_renewal(std::int32_t /*steps*/, Interval /*when*/) {}
 };
 
 struct TrainEnd {

@@ -229,7 +229,7 @@ CommStatus Worker::renew() {
     if (const CommStatus status = messenger_.drain(); status != CommStatus::ok) return status;
     // Nobody waits there for one who has given up.
     if (const Voted all = agree(vote::all); all.status != CommStatus::ok) return all.status;
-    reach(Phase::renew);
+    reach(Phase::renewing);
     agreement_ = messenger_.world().renew(messenger_.deadline());
     return agreement_;
 }

@@ -52,6 +52,7 @@ class FakeRun {
         std::vector<WorkerId> members;
         std::int32_t epoch = 0;
         std::int32_t epochs_left = 0;
+        std::int32_t renewals = 0;
         std::int32_t revoked_epochs = 0;  // all before this one
         [[nodiscard]] bool knows_revoked(Epoch which) const {
             return which.value() < revoked_epochs;
@@ -312,13 +313,16 @@ CommStatus FakeRun::open_epoch(WorkerId self, Nanoseconds deadline) {
 bool FakeRun::runs_short(WorkerId self) const {
     const Life& mine = lives_[self.index()];
     const auto losses_max = static_cast<std::int32_t>(mine.members.size()) - 1;
-    return mine.epochs_left < std::min(losses_max, (config_.spares + 1) / 2);
+    return mine.epochs_left < std::min(losses_max, config_.spares);
 }
 
 CommStatus FakeRun::renew(WorkerId self, Nanoseconds deadline) {
-    const CommStatus status = agree(self, 1, deadline).status;
-    if (status == CommStatus::ok) life(self).epochs_left = config_.spares;
-    return status;
+    const bool fails = self == WorkerId{0} && life(self).renewals++ < config_.renewals_failing;
+    const Agreement agreement = agree(self, fails ? 0 : 1, deadline);
+    if (agreement.status != CommStatus::ok) return agreement.status;
+    if (agreement.flags == 0) return CommStatus::revoked;
+    life(self).epochs_left = config_.spares;
+    return CommStatus::ok;
 }
 
 void FakeRun::die(WorkerId self) {

@@ -54,6 +54,7 @@ struct FakeWorldConfig {
     FakeSends sends = FakeSends::drawn;
 
     std::int32_t spares = 1 << 30;         // epochs that can be opened before a renewal
+    std::int32_t renewals_failing = 0;     // so many end `revoked`, with nobody lost
     Nanoseconds detection_max{1'000'000};  // until another worker knows of a death; drawn for each
     double switch_chance = 0.05;  // that a call that need not wait lets another worker run first
     std::vector<FakeKill> kills{};

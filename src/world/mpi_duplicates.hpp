@@ -1,5 +1,5 @@
 // Private to the MPI world: communicators made in a calm moment, one for each epoch that may be
-// opened later. A failure that becomes known while one is being made crashes Open MPI 5.0.11.
+// opened later. A failure that becomes known while one is being made may crash Open MPI 5.0.11.
 #pragma once
 
 #include <mpi.h>

@@ -1,5 +1,5 @@
 // Private to the MPI world: who is left on a communicator, agreed on without building a new one.
-// A failure that becomes known while a communicator is being built crashes Open MPI 5.0.11, so
+// A failure that becomes known while a communicator is being built may crash Open MPI 5.0.11, so
 // after a loss the members move to a duplicate made before it, and only their list is new.
 #pragma once
 

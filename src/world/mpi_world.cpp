@@ -252,7 +252,7 @@ CommStatus MpiWorld::open_epoch(Nanoseconds deadline) {
 bool MpiWorld::runs_short() const {
     const auto left = static_cast<std::int32_t>(duplicates_.size() - used_) - 1;
     const auto losses_max = static_cast<std::int32_t>(members_.size()) - 1;
-    return left < std::min(losses_max, (spares_max_ + 1) / 2);
+    return left < std::min(losses_max, spares_max_);
 }
 
 CommStatus MpiWorld::renew(Nanoseconds deadline) {

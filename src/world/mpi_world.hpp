@@ -1,6 +1,6 @@
 // The world of an MPI launch, on Open MPI with ULFM. One communicator, a duplicate of everybody;
 // duplicates to move to after a loss are made at the start and in calm moments, since building one
-// while losses arrive crashes Open MPI 5.0.11.
+// while losses arrive may crash Open MPI 5.0.11.
 //
 // Only the thread that made the world calls MPI (MPI_THREAD_FUNNELED), and messages move along
 // only in its calls. A second thread that calls MPI gains nothing worth having, and agreements came

@@ -91,11 +91,11 @@ class World {
     /// meanwhile only make it longer.
     ///
     /// ok: members() are those of the new epoch. timed_out: this worker does not know; it can only
-    /// leave. revoked: no further epoch can be opened in this world.
+    /// leave. revoked: no further epoch can be opened; all members are told so, without meeting.
     [[nodiscard]] virtual CommStatus open_epoch(Nanoseconds deadline) = 0;
 
-    /// Can so few epochs still be opened that losses may ask for more? All members are told the
-    /// same.
+    /// Can fewer epochs be opened than a renewal would make possible, and than the members can have
+    /// losses? All are told the same.
     [[nodiscard]] virtual bool runs_short() const = 0;
 
     /// Makes further epochs possible. For a calm moment: a loss meanwhile may take all who are in

@@ -85,17 +85,35 @@ class Surviving(CalmEnd):
     def test_a_loss_while_it_makes_itself_ready(self):
         few = {"losses.in_a_row": "3", "losses.calm_s": "0", "owners": "all"}
         self.run_with("kill@0/1/F#1,kill@1/2/F#1,kill@3/*/renew", [0, 1, 3], ranks=5, **few)
-        self.assertEqual([each["steps"] for each in self.metrics("renewal")], [4])
+        self.assertEqual([each["steps"] for each in self.metrics("renewal")], [3])
 
-    def test_more_losses_in_a_row_than_it_was_ready_for(self):
-        self.folder = Path(self.home.name) / "row"
-        keys = PATIENT | {"pipelines": "2x2", "owners": "all", "losses.in_a_row": "1",
-                          "faults": "kill@0/3/F#1,kill@1/*/decide,kill@2/*/adopt"}
-        code, said = self.run_to_end(4, **keys)
+    def test_a_loss_while_communicators_are_made(self):
+        # It may take others along inside MPI, or all: then the run is started again.
+        self.folder = Path(self.home.name) / "making"
+        keys = PATIENT | {"pipelines": "2x2", "owners": "all", "losses.in_a_row": "3", "losses.calm_s": "0",
+                          "faults": "kill@0/1/F#1,kill@3/*/renewing"}
+        code, said = self.run_to_end(5, **keys)
         self.assertEqual(code, DONE, said)
         self.assertEqual(self.weights(said), self.calm(), said)
-        self.assertIn("more losses came in a row than it was ready for", said)
-        self.assertIn("is started again", said)
+        self.assertEqual(self.fired(), ["0", "3"])
+
+    def test_more_losses_in_a_row_than_it_was_ready_for(self):
+        reason = r"more losses came in a row than it was ready for"
+        for restarts in ("0", "1"):
+            with self.subTest(restarts=restarts):
+                self.folder = Path(self.home.name) / f"row{restarts}"
+                keys = PATIENT | {"pipelines": "2x2", "owners": "all", "losses.in_a_row": "1",
+                                  "restarts": restarts, "faults": "kill@1/3/F#1,kill@0/*/adopt"}
+                code, said = self.run_to_end(4, **keys)
+                self.assertEqual(self.fired(), ["0", "1"])
+                end = self.metrics("end")[0]  # told by one who lives, though the first is gone
+                self.assertEqual((end["code"], end["steps"]), (LOST, 3))
+                self.assertRegex(end["reason"], reason)
+                self.assertRegex(said, reason)
+                self.assertEqual(code, DONE if restarts == "1" else LOST, said)
+                if restarts == "1":
+                    self.assertIn("is started again", said)
+                    self.assertEqual(self.weights(said), self.calm(), said)
 
     def test_a_whole_pipeline_at_once(self):
         self.run_with("kill@2/4/F#1,kill@3/4/F#1", [2, 3], owners="3")
@@ -127,6 +145,20 @@ class Surviving(CalmEnd):
         repair, = self.metrics("repair")
         self.assertEqual(repair["rung"], 6)
         self.assertGreater(repair["steps_again"], 0)
+
+    def test_going_back_removes_nothing_that_somebody_may_be_writing(self):
+        process = self.start(3, pipelines="3", owners="1", **{"save.interval": "0"}, **ENDLESS, **PATIENT)
+        self.wait_for_steps()
+        part = self.folder / "states" / ".step-00000001.part"
+        part.mkdir(parents=True)
+        (part / "of somebody").touch()
+        os.kill(self.recorded("rank.1"), signal.SIGKILL)
+        self.reaper.until(lambda: self.metrics("repair"), f"the repair: {self.said()}")
+        self.assertEqual(self.metrics("repair")[0]["rung"], 6)
+        self.assertTrue((part / "of somebody").exists())
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.reaper.wait(process), STOPPED, self.said())
+        self.assertFalse(part.exists())  # the next save does it
 
     def test_a_loss_while_parts_of_the_end_are_done_again(self):
         self.run_with("kill@1/*/end", [1])

@@ -128,22 +128,26 @@ void die_in_agreement(Rank& rank) {
     rank.leave({1});
 }
 
+/// At a random moment, whatever the rank does then.
+void die_within(const Rank& rank, Nanoseconds time) {
+    rank.note_victim();
+    std::mt19937_64 random{rank.seed};
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGKILL;
+    timer_t timer{};
+    timer_create(CLOCK_MONOTONIC, &event, &timer);
+    itimerspec when{};
+    when.it_value.tv_nsec =
+        static_cast<long>(1 + random() % static_cast<std::uint64_t>(time.count()));
+    timer_settime(timer, 0, &when, nullptr);
+}
+
 /// A ring and an agreement per turn until rank 1 is killed, at any moment of any call. Whoever sees
 /// it revokes and agrees; all who live then know the same.
 void any_moment(Rank& rank) {
     const std::int32_t victim = static_cast<std::int32_t>(rank.seed) % rank.ranks();
-    if (rank.self == victim) {
-        rank.note_victim();
-        std::mt19937_64 random{rank.seed};
-        sigevent event{};
-        event.sigev_notify = SIGEV_SIGNAL;
-        event.sigev_signo = SIGKILL;
-        timer_t timer{};
-        timer_create(CLOCK_MONOTONIC, &event, &timer);
-        itimerspec when{};
-        when.it_value.tv_nsec = static_cast<long>(1 + random() % 30'000'000);
-        timer_settime(timer, 0, &when, nullptr);
-    }
+    if (rank.self == victim) die_within(rank, 30ms);
     const auto size = std::size_t{1} << (rank.seed % 3 * 10);
     const std::vector<std::byte> out(size);
     std::vector<std::byte> in(size);
@@ -236,6 +240,23 @@ void renewals(Rank& rank) {
     rank.leave(dead);
 }
 
+/// Rank 2 dies in a renewal. Open MPI may crash then in others.
+void loss_in_renewal(Rank& rank) {
+    if (rank.self == 1) rank.die();
+    (void)rank.world.agree(1, rank.in(far));
+    rank.world.revoke();
+    (void)rank.world.open_epoch(rank.in(far));
+    (void)rank.world.agree(1, rank.in(far));
+    if (rank.self == 2) die_within(rank, 6ms);
+    if (rank.world.renew(rank.in(far)) == CommStatus::ok) {
+        if (rank.self == 2) rank.until("its death");
+        (void)rank.world.agree(1, rank.in(far));
+    }
+    rank.world.revoke();
+    rank.saw(rank.world.open_epoch(rank.in(far)));
+    rank.leave({1, 2});
+}
+
 }  // namespace
 
 std::map<std::string, Case> loss_cases() {
@@ -250,6 +271,7 @@ std::map<std::string, Case> loss_cases() {
         {"stopped", stopped},
         {"epochs", epochs},
         {"renewals", renewals},
+        {"loss_in_renewal", loss_in_renewal},
     };
 }
 

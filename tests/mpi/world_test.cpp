@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     if (name == "no_fault_tolerance") no_fault_tolerance(argv[2]);
     try {
         Pulse pulse;
-        const std::int32_t spares = name == "renewals" ? 1 : 31;
+        const std::int32_t spares = name == "renewals" ? 1 : name == "loss_in_renewal" ? 5 : 31;
         const auto world =
             make_mpi_world({.pulse = pulse, .spares = spares, .piece_bytes = 100'000});
         Rank rank{*world, argv[2], argc > 3 ? std::stoull(argv[3]) : 0};

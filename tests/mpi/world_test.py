@@ -72,6 +72,8 @@ CASES = {
                                seen.startswith("the loss of a worker would end this run (") and
                                "rhizome run" in seen, options=[]),
 }
+# Not always well, by no fault of ours: docs/MPI.md has the numbers.
+MEASURED = {"loss_in_renewal": Case(6, exactly("ok"), dead=[1, 2])}
 
 
 def seen_by(folder, rank):
@@ -132,7 +134,7 @@ def run(name, case, seed, program, mpirun, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", action="append", choices=CASES)
+    parser.add_argument("--only", action="append", choices=CASES | MEASURED)
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("program")
     parser.add_argument("mpirun")
@@ -140,7 +142,7 @@ def main():
     given = parser.parse_args()
     bad = 0
     for name in given.only or CASES:
-        case = CASES[name]
+        case = (CASES | MEASURED)[name]
         faults, start = [], time.monotonic()
         seeds = [seed + 1000 * turn for turn in range(given.times) for seed in case.seeds]
         for seed in seeds:

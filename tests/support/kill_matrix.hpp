@@ -120,8 +120,9 @@ class Matrix {
     void every_place(const Layout& layout, std::int64_t stride) {
         const std::vector<std::int64_t> passed = places(layout);
         for (std::int32_t worker = 0; worker < layout.workers; ++worker) {
-            for (std::int64_t place = (2 * worker + 1) * stride / (2 * layout.workers);
-                 place < passed[static_cast<std::size_t>(worker)]; place += stride) {
+            const std::int64_t places = passed[static_cast<std::size_t>(worker)];
+            const std::int64_t first = (2 * worker + 1) * stride / (2 * layout.workers) % places;
+            for (std::int64_t place = first; place < places; place += stride) {
                 expect_calm_end(layout, {{worker, place}}, 7);
                 if (testing::Test::HasFailure()) return;
             }
@@ -271,7 +272,9 @@ inline void expect_calm_ends_of_contract(schedule::Style style, std::int64_t str
         SCOPED_TRACE(tying == model::Tying::tied ? "tied" : "untied");
         Matrix matrix{Saves::no, contract_options(tying)};
         for (const Layout& layout : contract_layouts(style, tying)) {
+            const int before = matrix.tally().trials;
             matrix.every_place(layout, stride);
+            EXPECT_GE(matrix.tally().trials, before + layout.workers);
             if (testing::Test::HasFailure()) return;
         }
         std::printf("%s\n", matrix.tally().text().c_str());

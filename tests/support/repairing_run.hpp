@@ -50,7 +50,9 @@ class SurvivorTrace final : public engine::TrainObserver {
     }
     void on_evaluation(std::int32_t steps, double loss) override { evaluations[steps] = loss; }
     void on_repair(const engine::RepairRecord& record) override { end_.repairs.push_back(record); }
-    void on_renewal(std::int32_t steps, Nanoseconds) override { end_.renewals.push_back(steps); }
+    void on_renewal(std::int32_t steps, engine::Interval) override {
+        end_.renewals.push_back(steps);
+    }
     std::map<std::int32_t, double> evaluations;
 
   private:
@@ -69,7 +71,6 @@ inline CommStatus load_newest(engine::Worker& worker, const LayerTable& table,
                               const std::shared_ptr<state::FakeDisk>& disk) {
     std::int32_t newest = -1;
     if (disk && world::is_first(worker.messenger().world())) {
-        state::clean_up_states(*disk, states_place);
         const auto states = state::find_states(*disk, states_place);
         if (!states.empty()) newest = states.front().steps;
     }

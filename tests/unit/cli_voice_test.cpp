@@ -128,7 +128,7 @@ TEST_F(VoiceTest, TheTableHasTheWholeRun) {
 TEST_F(VoiceTest, SaysThatFurtherLossesCanCome) {
     Voice first = make(Speaks::yes);
     first.on_step(step(0));
-    first.on_renewal(1, std::chrono::milliseconds{12});
+    first.on_renewal(1, {std::chrono::milliseconds{8}, std::chrono::milliseconds{20}});
     EXPECT_THAT(events(), ElementsAre("step 0", "renewal"));
     EXPECT_THAT(said(), HasSubstr("step  1/10  ready for further losses (12 ms)"));
 }

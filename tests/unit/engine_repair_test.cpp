@@ -61,6 +61,7 @@ struct Tally {
     int new_shapes = 0;                       // between steps
     std::map<std::int32_t, int> after_steps;  // repairs
     int attempts = 0;                         // beyond the first of a repair
+    int without_loss = 0;                     // repairs
 };
 
 /// Whether anybody lived.
@@ -90,11 +91,12 @@ bool expect_calm_end(const Trial& trial, Tally& tally) {
             EXPECT_EQ(end.chunks, calm().chunks);
         }
         for (const engine::RepairRecord& repair : end.repairs) {
-            EXPECT_EQ(repair.lost.empty(), repair.between_steps());
             if (repair.between_steps()) {
+                EXPECT_TRUE(repair.lost.empty());
                 ++tally.new_shapes;
                 continue;
             }
+            tally.without_loss += repair.lost.empty() ? 1 : 0;
             ++tally.rungs[repair.rung];
             ++tally.after_steps[repair.steps];
             tally.attempts += repair.attempts - 1;
@@ -133,6 +135,7 @@ TEST_P(Repairs, OfOneLossAtAnyPointLeadToTheEndOfACalmRun) {
         }
     }
     EXPECT_EQ(tally.killed, tally.trials);
+    EXPECT_EQ(tally.without_loss, 0);
     const std::size_t pipelines = each.arrangement.depths.size();
     const bool survives = each.arrangement.owners > 1;
     EXPECT_EQ(tally.rungs.count(recover::Rung::redo) > 0, survives && pipelines > 1);
@@ -169,6 +172,7 @@ TEST_P(Repairs, OfManyLossesLeadToTheEndOfACalmRun) {
         if (HasFailure()) return;
     }
     EXPECT_GT(tally.killed, tally.trials / 2);
+    EXPECT_EQ(tally.without_loss, 0);
     EXPECT_GT(tally.with_digests, tally.trials / 2);
     EXPECT_GT(tally.alone, 0);
     if (each.workers > 2) {
@@ -230,7 +234,7 @@ class FewEpochs : public testing::Test {
   protected:
     static constexpr std::int32_t workers = 5;
 
-    Trial run(std::int32_t victim, std::int64_t place) {
+    Trial run(std::int32_t victim, std::int64_t place, std::int32_t renewals_failing = 0) {
         const Arrangement arrangement{.depths = {2, 2, 1}, .owners = workers};
         const Subject subject{network_, text_, options_.rows, options_.lanes};
         Trial trial;
@@ -241,13 +245,14 @@ class FewEpochs : public testing::Test {
             if (self == WorkerId{4} && point.kind == schedule::Kind::forward) return true;
             if (self == WorkerId{3} && point.phase == engine::Phase::adopt) return true;
             if (point.step < 1) return false;
-            if (point.phase == engine::Phase::renew) {
+            if (point.phase == engine::Phase::renew || point.phase == engine::Phase::renewing) {
                 renew_places_[self.index()].push_back(passed_[self.index()]);
             }
             return passed_[self.index()]++ == place && self.value() == victim;
         };
         trial.outcomes = world::run_fake_world(
-            {.workers = workers, .seed = 1, .spares = 3}, [&](world::World& world) {
+            {.workers = workers, .seed = 1, .spares = 3, .renewals_failing = renewals_failing},
+            [&](world::World& world) {
                 trial.ends[world.self().index()] = run_survivor(
                     world, subject, arrangement, length, patience, [&](const engine::Point& point) {
                         if (dies(world.self(), point)) world::die_in(world);
@@ -276,6 +281,19 @@ TEST_F(FewEpochs, AreRenewedInACalmMoment) {
     }
 }
 
+TEST_F(FewEpochs, OneOfWhichAFailedRenewalTakes) {
+    Tally tally;
+    const Trial trial = run(-1, 0, 1);
+    EXPECT_TRUE(expect_calm_end(trial, tally));
+    EXPECT_EQ(tally.killed, 2);
+    for (std::size_t w = 0; w < 3; ++w) {
+        EXPECT_EQ(trial.ends[w].renewals, std::vector{2});
+        EXPECT_EQ(renew_places_[w].size(), 4U);
+        EXPECT_EQ(trial.ends[w].repairs.back().noticed, CommStatus::revoked);
+    }
+    EXPECT_EQ(tally.without_loss, 3);  // one, which each of three tells
+}
+
 TEST_F(FewEpochs, AreRenewedWhoeverDiesMeanwhile) {
     (void)run(-1, 0);
     const auto calm_places = passed_;
@@ -294,6 +312,7 @@ TEST_F(FewEpochs, AreRenewedWhoeverDiesMeanwhile) {
         }
     }
     EXPECT_EQ(tally.killed, 3 * tally.trials);
+    EXPECT_EQ(tally.without_loss, 0);
     EXPECT_GE(again, 3);
 }
 
