@@ -37,7 +37,10 @@ engine::RepairConfig repair_config(const RunConfig& config, const Preparation& p
             .at_most = to_nanoseconds(config.bounds.repair_s)};
 }
 
-std::string ms_text(Nanoseconds time) { return to_short(seconds_of(time) * 1e3) + " ms"; }
+std::string time_text(Nanoseconds time) {
+    const double seconds = seconds_of(time);
+    return seconds < 1 ? to_short(seconds * 1e3) + " ms" : to_text_short(seconds) + " s";
+}
 
 std::string workers_text(const std::vector<WorkerId>& workers) {
     std::string text = workers.size() == 1 ? "worker " : "workers ";
@@ -50,16 +53,16 @@ std::string workers_text(const std::vector<WorkerId>& workers) {
 
 std::string to_text(const engine::RepairRecord& record) {
     const std::string decided = "rung " + recover::name_of(record.rung) + " (" + record.reason +
-                                "): on in " + ms_text(record.ended - record.began);
-    const std::string moved = "decided " + ms_text(record.decided - record.opened) + ", moved " +
+                                "): on in " + time_text(record.ended - record.began);
+    const std::string moved = "decided " + time_text(record.decided - record.opened) + ", moved " +
                               to_short(static_cast<double>(record.bytes_moved)) + "B " +
-                              ms_text(record.ended - record.decided);
+                              time_text(record.ended - record.decided);
     if (record.between_steps()) return "new shape, " + decided + ", " + moved;
     std::string text = record.lost.empty() ? "nobody" : workers_text(record.lost);
     text += std::string{record.lost.size() <= 1 ? " was" : " were"} + " lost, " + decided +
-            ", agreed " + ms_text(record.opened - record.began) + ", " + moved;
+            ", agreed " + time_text(record.opened - record.began) + ", " + moved;
     if (record.attempts > 1) text += ", " + std::to_string(record.attempts) + " attempts";
-    text += "; again " + ms_text(record.again) + " of work";
+    text += "; again " + time_text(record.again) + " of work";
     if (record.steps_again > 0) text += " and " + counted(record.steps_again, "committed step");
     return text;
 }

@@ -18,8 +18,8 @@ namespace rhizome::cli {
 /// "workers 3 and 5", in order.
 [[nodiscard]] std::string workers_text(const std::vector<WorkerId>& workers);
 
-/// "24 ms"
-[[nodiscard]] std::string ms_text(Nanoseconds time);
+/// "24 ms", "2.4 s"
+[[nodiscard]] std::string time_text(Nanoseconds time);
 
 /// "worker 3 was lost, rung 3 re-plan (...): on in 24 ms, ...".
 [[nodiscard]] std::string to_text(const engine::RepairRecord& record);

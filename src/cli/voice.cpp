@@ -68,7 +68,7 @@ void Voice::on_repair(const engine::RepairRecord& record) {
 }
 
 void Voice::on_renewal(std::int32_t steps, engine::Interval when) {
-    progress_.say(steps, "ready for further losses (" + ms_text(when.end - when.begin) + ")");
+    progress_.say(steps, "ready for further losses (" + time_text(when.end - when.begin) + ")");
     if (metrics_) metrics_->on_renewal(steps, when);
 }
 

@@ -131,6 +131,8 @@ TEST_F(VoiceTest, SaysThatFurtherLossesCanCome) {
     first.on_renewal(1, {std::chrono::milliseconds{8}, std::chrono::milliseconds{20}});
     EXPECT_THAT(events(), ElementsAre("step 0", "renewal"));
     EXPECT_THAT(said(), HasSubstr("step  1/10  ready for further losses (12 ms)"));
+    first.on_renewal(1, {std::chrono::milliseconds{0}, std::chrono::milliseconds{7240}});
+    EXPECT_THAT(said(), HasSubstr("ready for further losses (7.24 s)"));
 }
 
 TEST_F(VoiceTest, ANewShapeBetweenStepsIsNoLoss) {
