@@ -219,8 +219,8 @@ std::vector<Key> make_shape_keys() {
               "Losses that can follow one another before a calm moment; each needs a communicator.",
               [](auto& c) -> auto& { return c.losses.in_a_row; }),
         real("losses.calm_s", layout, calm_range,
-             "Seconds after a loss until a moment is calm: communicators for further losses are "
-             "made then, if few are left.",
+             "Seconds after a repair until a moment is calm: communicators for further losses are "
+             "made then, if fewer than losses.in_a_row are left.",
              [](auto& c) -> auto& { return c.losses.calm_s; }),
         real("pace.flops_per_s", layout, rate_range, "Of the accelerator that device=paced plays.",
              [](auto& c) -> auto& { return c.pace.flops_per_s; }),

@@ -33,7 +33,7 @@ struct BoundsConfig {
 /// What a run is ready for.
 struct LossesConfig {
     std::int32_t in_a_row = 31;  // so many, without a calm moment in between
-    double calm_s = 60;          // a moment is calm so long after the last one
+    double calm_s = 60;          // a moment is calm so long after the last repair
     friend bool operator==(const LossesConfig&, const LossesConfig&) = default;
 };
 

@@ -160,7 +160,6 @@ class Loop {
         return save();  // what waited for this
     }
 
-    /// Not between losses that follow one another.
     [[nodiscard]] CommStatus renew() {
         const Nanoseconds began = now();
         const CommStatus status = worker_.renew();

@@ -227,8 +227,8 @@ CommStatus Worker::open_epoch(Nanoseconds deadline) {
 CommStatus Worker::renew() {
     reach(Phase::renew);
     if (const CommStatus status = messenger_.drain(); status != CommStatus::ok) return status;
-    // Nobody waits there for one who has given up.
-    if (const Voted all = agree(vote::all); all.status != CommStatus::ok) return all.status;
+    // What follows cannot be given up, so nobody begins it before all are here.
+    if (const Voted here = agree(vote::all); here.status != CommStatus::ok) return here.status;
     reach(Phase::renewing);
     agreement_ = messenger_.world().renew(messenger_.deadline());
     return agreement_;

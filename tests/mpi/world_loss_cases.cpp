@@ -212,7 +212,7 @@ void epochs(Rank& rank) {
 }
 
 /// One after the other dies until two are left, in a world that can open one epoch until it is
-/// renewed. Before a renewal no further epoch can be opened.
+/// renewed.
 void renewals(Rank& rank) {
     const auto ranks = rank.ranks();
     std::vector<std::int32_t> dead;
